@@ -1,0 +1,91 @@
+//! The Handler port: one kind of work, run for one claim.
+//!
+//! In: a claim, its payload and a context. Out: an `Outcome`; there is no second way out. Handlers block: each runs on a
+//! pool thread. Child processes live only here.
+
+use std::cell::{Cell, RefCell};
+use std::sync::Arc;
+
+use bytes::Bytes;
+
+use crate::clock::Clock;
+use crate::job::{Outcome, Progress, Timestamp};
+use crate::work::{Claim, Report, Stop, WorkSource};
+
+pub mod command;
+pub mod demo;
+
+/// One kind of work.
+pub trait Handler: Send + Sync {
+    /// Does the work of one claim. Blocks until it is over, at most until the deadline plus the grace. A panic fails
+    /// the job as fatal, code `panic`, and costs no thread.
+    fn run(&self, claim: &Claim, payload: &Bytes, context: &RunContext<'_>) -> Outcome;
+}
+
+/// What an attempt logs is kept up to this many bytes, the newest (contract 4).
+pub const LOG_MAX: usize = 64 * 1024;
+
+/// What a handler may say and ask while it runs. Belongs to one attempt and one thread.
+pub struct RunContext<'a> {
+    source: &'a dyn WorkSource,
+    claim: &'a Claim,
+    /// The time, for deadlines.
+    pub clock: &'a Arc<dyn Clock>,
+    log: RefCell<std::collections::VecDeque<u8>>,
+    partials: Cell<u32>,
+    delivered: Cell<bool>,
+}
+
+impl<'a> RunContext<'a> {
+    /// For the worker that runs the attempt.
+    pub fn new(source: &'a dyn WorkSource, claim: &'a Claim, clock: &'a Arc<dyn Clock>) -> Self {
+        Self { source, claim, clock, log: RefCell::default(), partials: Cell::new(0), delivered: Cell::new(false) }
+    }
+
+    /// Reports progress. Neither blocks nor waits for the disk; the core merges what comes too often.
+    pub fn progress(&self, progress: Progress) {
+        self.source.report(self.claim, Report::Progress(progress));
+    }
+
+    /// Reports a partial result: one JSON value, compact, on one line.
+    pub fn partial(&self, data: Bytes) {
+        let count = self.partials.get().saturating_add(1);
+        self.partials.set(count);
+        self.source.report(self.claim, Report::Partial { data, count });
+    }
+
+    /// Keeps one line with the attempt, for its owner. Beyond `LOG_MAX` the oldest lines go.
+    pub fn log(&self, line: &str) {
+        let mut log = self.log.borrow_mut();
+        log.extend(line.as_bytes());
+        log.push_back(b'\n');
+        while log.len() > LOG_MAX {
+            let line = log.iter().position(|byte| *byte == b'\n').map_or(log.len(), |at| at + 1);
+            log.drain(..line);
+        }
+    }
+
+    /// Whether to stop, and why. The first `Some` is reported as the delivery of the cancel.
+    pub fn stop(&self) -> Option<Stop> {
+        let stop = self.claim.stop.get();
+        if stop == Some(Stop::Cancel) && !self.delivered.replace(true) {
+            self.source.report(self.claim, Report::Delivered);
+        }
+        stop
+    }
+
+    /// Whether the deadline has passed.
+    pub fn is_late(&self) -> bool {
+        self.clock.now() >= self.deadline()
+    }
+
+    /// When the attempt must be over.
+    pub fn deadline(&self) -> Timestamp {
+        self.claim.deadline
+    }
+
+    /// What was logged, for the worker to hand over at the end.
+    pub fn into_log(self) -> Bytes {
+        Vec::from(self.log.into_inner()).into()
+    }
+}

@@ -1,0 +1,213 @@
+//! What the log says about a job. A job's record is the fold of its entries, and nothing else.
+//!
+//! Some entries are events that clients see (contract 2); the quiet ones are numbered and stored, never served.
+
+use std::sync::Arc;
+
+use super::{BodyRef, ClaimNo, End, Failure, JobId, Position, Spec, Timestamp};
+
+/// One JSON value as compact text on one line.
+#[derive(Clone, PartialEq, Eq, Debug, bincode::Encode, bincode::Decode)]
+pub struct Json(pub Arc<str>);
+
+/// Largest partial or result that an event carries itself, in bytes of JSON (contract 2).
+pub const INLINE_MAX: usize = 3 * 1024;
+/// Longest progress message, in bytes.
+pub const PROGRESS_MESSAGE_MAX: usize = 256;
+/// Longest reason of a cancel, in bytes.
+pub const REASON_MAX: usize = 256;
+/// Longest result summary, in characters (contract 1).
+pub const SUMMARY_CHARS_MAX: usize = 200;
+
+/// How far an attempt says it is. Every field is as reported.
+#[derive(Clone, PartialEq, Debug, Default, bincode::Encode, bincode::Decode)]
+pub struct Progress {
+    /// Of `total_steps`, from 1.
+    pub step: Option<u32>,
+    /// How many steps there are.
+    pub total_steps: Option<u32>,
+    /// 0 to 100.
+    pub percent: Option<f64>,
+    /// For people.
+    pub message: Option<Arc<str>>,
+}
+
+/// A successful end.
+#[derive(Clone, PartialEq, Eq, Debug, bincode::Encode, bincode::Decode)]
+pub struct Completion {
+    /// One line for people: the handler's, else the first 200 characters of the result's text.
+    pub summary: Arc<str>,
+    /// The result; absent when it is `null`.
+    pub result: Option<BodyRef>,
+    /// Ready MCP content blocks, if the handler made them.
+    pub content: Option<BodyRef>,
+    /// The handler calls its result an error (MCP's `isError`).
+    pub is_error: bool,
+    /// Bytes that were no UTF-8 became U+FFFD.
+    pub lossy: bool,
+}
+
+/// One step in a job's life.
+#[derive(Clone, PartialEq, Debug, bincode::Encode, bincode::Decode)]
+pub enum Entry {
+    /// `job.created`. `run_at` only if the job was delayed.
+    Created {
+        /// Everything that never changes.
+        spec: Arc<Spec>,
+        /// Not before.
+        run_at: Option<Timestamp>,
+    },
+    /// `job.started`: a claim was handed out.
+    Started {
+        /// The fencing token.
+        claim: ClaimNo,
+        /// Which attempt of those that count, from 1.
+        attempt: u32,
+        /// Who runs it.
+        worker: Arc<str>,
+    },
+    /// `job.progress`.
+    Progress(Progress),
+    /// `job.partial`.
+    Partial {
+        /// Kept with the job until the next one.
+        body: BodyRef,
+        /// The value itself when it is at most `INLINE_MAX`.
+        inline: Option<Json>,
+    },
+    /// `job.progress` in its retry form: the attempt failed or timed out and the job waits for the next.
+    Retrying {
+        /// The attempt that ended.
+        claim: ClaimNo,
+        /// `End::Failed` or `End::TimedOut`.
+        end: End,
+        /// Why.
+        failure: Failure,
+        /// Attempts that failed so far.
+        retry: u32,
+        /// When the next may start.
+        next_at: Timestamp,
+        /// What the attempt logged.
+        log: Option<BodyRef>,
+    },
+    /// Quiet: a graceful shutdown gave the attempt back, uncounted.
+    Released {
+        /// The attempt that ended.
+        claim: ClaimNo,
+        /// What it logged.
+        log: Option<BodyRef>,
+    },
+    /// Quiet: server or worker died under the attempt.
+    Interrupted {
+        /// The attempt that ended.
+        claim: ClaimNo,
+        /// Counted as one of the job's interruptions: false when a suspect was running (contract 3).
+        charged: bool,
+    },
+    /// Quiet: a running job is to be stopped.
+    CancelRequested {
+        /// The principal, or `longhaul`.
+        by: Arc<str>,
+        /// `user`, `timeout`, `parent`, `shutdown` or the caller's text.
+        reason: Arc<str>,
+    },
+    /// Quiet: the attempt was told.
+    CancelDelivered {
+        /// Which attempt.
+        claim: ClaimNo,
+    },
+    /// `job.completed`.
+    Completed {
+        /// The attempt that ended.
+        claim: ClaimNo,
+        /// What came of it.
+        completion: Arc<Completion>,
+        /// The result itself when it is at most `INLINE_MAX`.
+        inline: Option<Json>,
+        /// What the attempt logged.
+        log: Option<BodyRef>,
+    },
+    /// `job.failed`.
+    Failed {
+        /// The attempt that ended, if one ran.
+        claim: Option<ClaimNo>,
+        /// How that attempt ended, if one ran.
+        end: Option<End>,
+        /// Why.
+        failure: Failure,
+        /// What the attempt logged.
+        log: Option<BodyRef>,
+    },
+    /// `job.canceled`.
+    Canceled {
+        /// The attempt that was stopped, if one ran.
+        claim: Option<ClaimNo>,
+        /// The principal, or `longhaul`.
+        by: Arc<str>,
+        /// `user`, `timeout`, `parent`, `shutdown` or the caller's text.
+        reason: Arc<str>,
+        /// What the attempt logged.
+        log: Option<BodyRef>,
+    },
+    /// Quiet, on a dead letter: a new job was made from it.
+    Replayed {
+        /// The new job.
+        as_job: JobId,
+    },
+}
+
+impl Entry {
+    /// The event's type, or `None` for a quiet entry.
+    pub const fn event_type(&self) -> Option<&'static str> {
+        match self {
+            Self::Created { .. } => Some("job.created"),
+            Self::Started { .. } => Some("job.started"),
+            Self::Progress(_) | Self::Retrying { .. } => Some("job.progress"),
+            Self::Partial { .. } => Some("job.partial"),
+            Self::Completed { .. } => Some("job.completed"),
+            Self::Failed { .. } => Some("job.failed"),
+            Self::Canceled { .. } => Some("job.canceled"),
+            Self::Released { .. }
+            | Self::Interrupted { .. }
+            | Self::CancelRequested { .. }
+            | Self::CancelDelivered { .. }
+            | Self::Replayed { .. } => None,
+        }
+    }
+
+    /// Whether the job has ended with this entry.
+    pub const fn is_terminal(&self) -> bool {
+        match self {
+            Self::Completed { .. } | Self::Failed { .. } | Self::Canceled { .. } => true,
+            Self::Created { .. }
+            | Self::Started { .. }
+            | Self::Progress(_)
+            | Self::Partial { .. }
+            | Self::Retrying { .. }
+            | Self::Released { .. }
+            | Self::Interrupted { .. }
+            | Self::CancelRequested { .. }
+            | Self::CancelDelivered { .. }
+            | Self::Replayed { .. } => false,
+        }
+    }
+}
+
+/// An entry in its place. Carries what a filtered replay asks for, so that nothing else is looked up.
+#[derive(Clone, PartialEq, Debug)]
+pub struct Logged {
+    /// Where it stands.
+    pub position: Position,
+    /// When it was decided.
+    pub at: Timestamp,
+    /// Whose it is.
+    pub job: JobId,
+    /// The job's type.
+    pub job_type: Arc<str>,
+    /// The job's owner.
+    pub owner: Arc<str>,
+    /// The job's tags.
+    pub tags: Arc<[Arc<str>]>,
+    /// What happened.
+    pub entry: Entry,
+}

@@ -1,0 +1,35 @@
+//! Jobs as values: what they are, what may happen to them, and when. Pure.
+//!
+//! In: a head, a command, the time. Out: entries, or a refusal. No I/O, clock, threads or async here.
+
+mod body;
+pub mod canonical;
+mod command;
+mod entry;
+mod failure;
+mod head;
+mod id;
+pub mod machine;
+mod outcome;
+pub mod progress;
+pub mod queue;
+pub mod retry;
+mod rules;
+mod spec;
+mod time;
+
+pub use body::*;
+pub use command::*;
+pub use entry::*;
+pub use failure::*;
+pub use head::*;
+pub use id::*;
+pub use outcome::*;
+pub use rules::*;
+pub use spec::*;
+pub use time::*;
+
+/// The longest beginning of `text` that has at most `max` bytes and ends at a character.
+pub fn cut(text: &str, max: usize) -> &str {
+    &text[..text.floor_char_boundary(max)]
+}

@@ -1,0 +1,56 @@
+//! What a job is from its first entry to its last: the part that never changes.
+
+use std::sync::Arc;
+
+use super::{BodyRef, JobId, Timestamp};
+
+/// Most tags on a job (contract 1).
+pub const TAGS_MAX: usize = 16;
+/// Longest tag, in characters (contract 1).
+pub const TAG_CHARS_MAX: usize = 64;
+/// All tags of a job together, in bytes, so that the record stays within 4 KiB (design 5.4).
+pub const TAGS_BYTES_MAX: usize = 1_024;
+/// Longest idempotency key: visible ASCII (contract 5).
+pub const KEY_MAX: usize = 255;
+/// Longest `traceparent`, in bytes.
+pub const TRACEPARENT_MAX: usize = 128;
+/// Least and greatest priority (contract 1).
+pub const PRIORITY: std::ops::RangeInclusive<i8> = -100..=100;
+
+/// The caller's key, and what "the same payload" is judged by.
+#[derive(Clone, PartialEq, Eq, Debug, bincode::Encode, bincode::Decode)]
+pub struct Key {
+    /// As submitted.
+    pub text: Arc<str>,
+    /// SHA-256 of the payload's canonical JSON (`job::canonical`).
+    pub digest: [u8; 32],
+}
+
+/// The unchanging part of a job, shared by every copy of its head.
+#[derive(Clone, PartialEq, Eq, Debug, bincode::Encode, bincode::Decode)]
+pub struct Spec {
+    /// The job.
+    pub id: JobId,
+    /// Its type; one tool per type.
+    pub job_type: Arc<str>,
+    /// The principal it belongs to; `local` when no tokens are configured.
+    pub owner: Arc<str>,
+    /// Its arguments, a JSON object.
+    pub payload: BodyRef,
+    /// -100..100.
+    pub priority: i8,
+    /// Runs in all, counting those that failed or timed out.
+    pub max_attempts: u32,
+    /// When it was submitted.
+    pub created_at: Timestamp,
+    /// When it is canceled with reason `timeout`.
+    pub expires_at: Option<Timestamp>,
+    /// The caller's idempotency key.
+    pub key: Option<Arc<Key>>,
+    /// As submitted.
+    pub tags: Arc<[Arc<str>]>,
+    /// W3C trace context, as submitted.
+    pub traceparent: Option<Arc<str>>,
+    /// The dead letter it was made from.
+    pub replay_of: Option<JobId>,
+}

@@ -1,0 +1,1 @@
+//! A job as JSON, as contract 1 has it.

@@ -1,0 +1,240 @@
+//! The Store port: where jobs, their log and their bodies are kept.
+//!
+//! In: whole changes. Out: positions, and what was durably written. One thread commits; any thread but an async one reads.
+//! Nothing newer than the last synced commit is ever returned (the watermark). No transactions, iterators or types of a
+//! backend cross this seam; `conformance` is the proof that a backend keeps it.
+
+use std::sync::Arc;
+
+use bytes::Bytes;
+
+use crate::job::{Body, BodyRef, Entry, Epoch, Head, Job, JobId, Logged, Position, Status, Timestamp};
+
+pub mod codec;
+#[cfg(any(test, feature = "trial"))]
+pub mod conformance;
+pub mod memory;
+pub mod sled;
+pub mod verify;
+
+/// Why the store could not do it, sorted by remedy.
+#[derive(Debug)]
+pub enum Error {
+    /// The disk or the backend refused. Final for the process (design 5.9): stop; never limp.
+    Unavailable(String),
+    /// Stored bytes make no sense: stop; never guess. Names the place.
+    Corrupt {
+        /// What was being read.
+        at: String,
+        /// What is wrong with it.
+        why: String,
+    },
+    /// Another process holds the directory; says which if it is known.
+    Locked(String),
+}
+
+impl std::fmt::Display for Error {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        match self {
+            Self::Unavailable(why) => write!(f, "the store is unavailable: {why}"),
+            Self::Corrupt { at, why } => write!(f, "the store is damaged at {at}: {why}"),
+            Self::Locked(who) => write!(f, "the store is locked: {who}"),
+        }
+    }
+}
+
+impl std::error::Error for Error {}
+
+/// A precondition of a change did not hold: somebody else changed the subject. Reload and decide again.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Conflict;
+
+/// A change that happens whole or not at all. What it was decided from is its precondition.
+#[derive(Debug, Default)]
+pub struct Change {
+    /// One job, or two when a dead letter is replayed. Their entries get consecutive positions in this order.
+    pub jobs: Vec<JobChange>,
+    /// Small named records that change with them.
+    pub cells: Vec<CellChange>,
+}
+
+/// One job's part of a change.
+#[derive(Debug)]
+pub struct JobChange {
+    /// The head it was decided from; the job must still stand at that revision. `None`: the job, and its idempotency
+    /// key if it has one, must not exist.
+    pub before: Option<Arc<Head>>,
+    /// The fold of `entries` over `before`.
+    pub after: Job,
+    /// What happened, in order; never empty.
+    pub entries: Vec<Entry>,
+    /// When it was decided: the time of each of the entries.
+    pub at: Timestamp,
+    /// Bodies that `after` names and `before` does not. Large ones were brought already and come without bytes.
+    pub bodies: Vec<Body>,
+    /// Bodies that `before` names and `after` does not.
+    pub dropped: Vec<BodyRef>,
+}
+
+/// A small named record, at most 4 KiB, that changes with a commit.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct CellChange {
+    /// At most 255 bytes; a family of cells shares a prefix such as `session/`.
+    pub name: String,
+    /// What it must hold now (`None`: nothing), or no precondition.
+    pub expect: Option<Option<Bytes>>,
+    /// What it holds afterwards; `None` removes it.
+    pub value: Option<Bytes>,
+}
+
+/// The log as far as it is durable.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Bounds {
+    /// Which history.
+    pub epoch: Epoch,
+    /// At and above it every entry exists. 1 in a log that was never trimmed.
+    pub floor: Position,
+    /// The watermark: the last synced position, `Position::ZERO` in a new log. Never below `floor` - 1.
+    pub last: Position,
+}
+
+/// Which ended jobs to list, newest first.
+#[derive(Debug, Clone, Default)]
+pub struct Query {
+    /// Only jobs created before this one: where the last page ended.
+    pub before: Option<JobId>,
+    /// Only this principal's.
+    pub owner: Option<Arc<str>>,
+    /// Only this type.
+    pub job_type: Option<Arc<str>>,
+    /// Only this status.
+    pub status: Option<Status>,
+    /// Only with this tag.
+    pub tag: Option<Arc<str>>,
+    /// Only those created at or after.
+    pub created_after: Option<Timestamp>,
+    /// Only those created before.
+    pub created_before: Option<Timestamp>,
+    /// Only dead letters, or only others.
+    pub dead_lettered: Option<bool>,
+    /// At most so many.
+    pub limit: usize,
+}
+
+impl Query {
+    /// Whether the job belongs in the list, `limit` apart. One rule for the store and for the heads in memory.
+    pub fn admits(&self, job: &Job) -> bool {
+        let spec = &job.spec;
+        self.before.is_none_or(|before| spec.id < before)
+            && self.owner.as_ref().is_none_or(|owner| *owner == spec.owner)
+            && self.job_type.as_ref().is_none_or(|job_type| *job_type == spec.job_type)
+            && self.status.is_none_or(|status| status == job.status())
+            && self.tag.as_ref().is_none_or(|tag| spec.tags.contains(tag))
+            && self.created_after.is_none_or(|after| spec.created_at >= after)
+            && self.created_before.is_none_or(|before| spec.created_at < before)
+            && self.dead_lettered.is_none_or(|dead| dead == job.is_dead_letter())
+    }
+}
+
+/// Ended jobs, newest first.
+#[derive(Debug, Default)]
+pub struct Listing {
+    /// At most `Query::limit`.
+    pub jobs: Vec<Arc<Head>>,
+    /// Everything down to and including this id was looked at; go on with it as `before`. `None`: there is no more.
+    /// Set with fewer jobs than the limit when the look-up ran into `SCAN_MAX`.
+    pub next: Option<JobId>,
+}
+
+/// Most index rows that one `jobs` call looks at.
+pub const SCAN_MAX: usize = 10_000;
+
+/// Totals that survive restarts without counting the history at start.
+#[derive(Debug, Clone, Default, PartialEq, Eq)]
+pub struct Totals {
+    /// Ended jobs that are kept.
+    pub ended: u64,
+    /// Of these, dead letters by type.
+    pub dead_letters: std::collections::BTreeMap<Arc<str>, u64>,
+}
+
+/// How the store is.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Health {
+    /// Bytes of the store on disk, 0 for one in memory.
+    pub store_bytes: u64,
+    /// Free bytes of the disk it is on.
+    pub disk_free: u64,
+    /// All bytes of that disk.
+    pub disk_size: u64,
+}
+
+/// Where jobs are kept. Every method blocks on the disk: never call it from async code (design 5.7).
+///
+/// # Errors
+/// Any method: `Error::Unavailable` and `Error::Corrupt`, both final.
+pub trait Store: Send + Sync {
+    /// Heads of all unfinished jobs, in no order. Called once, before the first commit.
+    fn live(&self) -> Result<Vec<Head>, Error>;
+
+    /// Makes the changes durable, in order, and only then returns. Per change, the position of its first entry (its
+    /// others follow without a gap), or for a change of cells alone the watermark; or the conflict that kept it out.
+    /// Changes of one call see each other: the second may build on the first.
+    ///
+    /// Only one thread calls this and `forget`.
+    fn commit(&self, changes: &[Change]) -> Result<Vec<Result<Position, Conflict>>, Error>;
+
+    /// Puts a body larger than `BODY_SMALL_MAX` on disk, synced, before the commit that names it. On the thread that
+    /// brings it. A body that no commit names is swept at the next start; `discard` removes it sooner.
+    fn bring(&self, job: JobId, name: BodyRef, bytes: &[u8]) -> Result<(), Error>;
+
+    /// Removes a brought body that no commit will name.
+    fn discard(&self, job: JobId, name: BodyRef);
+
+    /// The job, unfinished or ended.
+    fn job(&self, id: JobId) -> Result<Option<Arc<Head>>, Error>;
+
+    /// Ended jobs, newest first. Unfinished ones are in memory; the caller merges them.
+    fn jobs(&self, query: &Query) -> Result<Listing, Error>;
+
+    /// The job that this key names for this owner and type.
+    fn keyed(&self, owner: &str, job_type: &str, key: &str) -> Result<Option<JobId>, Error>;
+
+    /// Bytes `offset..offset + limit` of a body, fewer at its end; `None` if there is no such body. Checked against
+    /// its CRC when read whole.
+    fn body(&self, job: JobId, name: BodyRef, offset: u64, limit: usize) -> Result<Option<Bytes>, Error>;
+
+    /// The log as far as it is durable.
+    fn bounds(&self) -> Bounds;
+
+    /// Entries after `after`, in order, quiet ones included, at most about `limit` (whole chunks are decoded; at
+    /// least one entry if there is any). Starts at the floor if `after` is below it. A key seek, not a search.
+    fn events(&self, after: Position, limit: usize) -> Result<Vec<Logged>, Error>;
+
+    /// The entries at these positions (rising), as far as they are kept, also below the floor.
+    fn entries(&self, positions: &[Position]) -> Result<Vec<Logged>, Error>;
+
+    /// Block `number` of a job's older positions: 64 of them.
+    fn trail(&self, job: JobId, number: u32) -> Result<Vec<Position>, Error>;
+
+    /// Cells whose name starts with `prefix`, by name.
+    fn cells(&self, prefix: &str) -> Result<Vec<(String, Bytes)>, Error>;
+
+    /// Ended jobs, the longest ended first, that ended before `before` (`failed` ones have their own term).
+    fn ended_before(&self, failed: bool, before: Timestamp, limit: usize) -> Result<Vec<JobId>, Error>;
+
+    /// Removes ended jobs with their records, bodies, keys, index rows and entries, and raises the floor past the
+    /// last of those entries, in one durable step. Ids that are not there, or not ended, are passed over.
+    ///
+    /// Only one thread calls this and `commit`.
+    fn forget(&self, ids: &[JobId]) -> Result<(), Error>;
+
+    /// Totals as of the watermark.
+    fn totals(&self) -> Totals;
+
+    /// How the store is. Cheap enough for once a second, not for a hot path.
+    fn health(&self) -> Result<Health, Error>;
+
+    /// Flushes and gives up the directory's lock; the store is not used afterwards.
+    fn close(&self) -> Result<(), Error>;
+}
