@@ -1,7 +1,10 @@
 //! longhaul gives MCP clients jobs that outlive the conversation.
 
 pub mod clock;
+pub mod events;
 pub mod handler;
 pub mod job;
+pub mod service;
+pub mod shutdown;
 pub mod store;
 pub mod work;

@@ -3,8 +3,8 @@
 //! In: free slots. Out: claims. The core gives work to this process; a remote source will give it over HTTP.
 
 use std::sync::Arc;
-use std::sync::atomic::{AtomicU8, Ordering};
 use std::sync::Mutex;
+use std::sync::atomic::{AtomicU8, Ordering};
 
 use bytes::Bytes;
 

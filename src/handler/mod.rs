@@ -12,9 +12,6 @@ use crate::clock::Clock;
 use crate::job::{Outcome, Progress, Timestamp};
 use crate::work::{Claim, Report, Stop, WorkSource};
 
-pub mod command;
-pub mod demo;
-
 /// One kind of work.
 pub trait Handler: Send + Sync {
     /// Does the work of one claim. Blocks until it is over, at most until the deadline plus the grace. A panic fails

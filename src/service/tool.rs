@@ -3,7 +3,6 @@
 use std::collections::HashMap;
 use std::sync::Arc;
 
-use bytes::Bytes;
 use serde_json::Value;
 
 use super::Violation;
@@ -20,6 +19,7 @@ pub enum TaskSupport {
 }
 
 /// One configured tool. One tool per type.
+#[derive(Debug, Clone, PartialEq)]
 pub struct Tool {
     /// MCP name: 1-64 of `A-Za-z0-9_.-`.
     pub name: Arc<str>,
@@ -41,7 +41,95 @@ pub struct Tool {
     pub task_support: TaskSupport,
     /// How long a job may take from its creation to its end.
     pub expires_in: Option<Millis>,
+    /// How long a cancelled attempt has before it is killed.
+    pub cancel_grace: Millis,
+    /// Largest result, in bytes.
+    pub max_result: u64,
     /// What decisions depend on.
     pub rules: Rules,
+}
+
+/// Every tool, ready to be looked up and checked against.
+pub struct Catalogue {
+    tools: Vec<Checked>,
+    by_name: HashMap<Arc<str>, usize>,
+    by_type: HashMap<Arc<str>, usize>,
+}
+
+struct Checked {
+    tool: Tool,
     input: jsonschema::Validator,
+    output: Option<jsonschema::Validator>,
+}
+
+/// Violations that one answer names at most.
+pub const VIOLATIONS_MAX: usize = 20;
+
+impl Catalogue {
+    /// Compiles the schemas.
+    ///
+    /// # Errors
+    /// What is wrong with which tool: a schema that is none, a name or type used twice.
+    pub fn new(tools: Vec<Tool>) -> Result<Self, String> {
+        let mut catalogue = Self { tools: Vec::new(), by_name: HashMap::new(), by_type: HashMap::new() };
+        for tool in tools {
+            let schema = |what: &str, schema: &Value| {
+                jsonschema::validator_for(schema).map_err(|why| format!("tool {}: {what}: {why}", tool.name))
+            };
+            let input = schema("input_schema", &tool.input_schema)?;
+            let output = tool.output_schema.as_ref().map(|s| schema("output_schema", s)).transpose()?;
+            let at = catalogue.tools.len();
+            if catalogue.by_name.insert(tool.name.clone(), at).is_some() {
+                return Err(format!("tool {} is configured twice", tool.name));
+            }
+            if catalogue.by_type.insert(tool.job_type.clone(), at).is_some() {
+                return Err(format!("type {} has more than one tool", tool.job_type));
+            }
+            catalogue.tools.push(Checked { tool, input, output });
+        }
+        Ok(catalogue)
+    }
+
+    /// Every tool, in the order of the configuration.
+    pub fn tools(&self) -> impl Iterator<Item = &Tool> {
+        self.tools.iter().map(|checked| &checked.tool)
+    }
+
+    /// The tool with this MCP name.
+    pub fn named(&self, name: &str) -> Option<&Tool> {
+        self.by_name.get(name).map(|at| &self.tools[*at].tool)
+    }
+
+    /// The tool that makes jobs of this type.
+    pub fn of_type(&self, job_type: &str) -> Option<&Tool> {
+        self.by_type.get(job_type).map(|at| &self.tools[*at].tool)
+    }
+
+    /// The rules for a type; the defaults if it is no longer configured.
+    pub fn rules(&self, job_type: &str) -> Rules {
+        self.of_type(job_type).map(|tool| tool.rules.clone()).unwrap_or_default()
+    }
+
+    /// What is wrong with these arguments, at most `VIOLATIONS_MAX`; empty if they fit, or if the type is unknown.
+    pub fn check_input(&self, job_type: &str, payload: &Value) -> Vec<Violation> {
+        let checked = self.by_type.get(job_type).map(|at| &self.tools[*at]);
+        checked.map(|c| violations(&c.input, payload)).unwrap_or_default()
+    }
+
+    /// What is wrong with this result, likewise; empty if the tool has no output schema.
+    pub fn check_output(&self, job_type: &str, result: &Value) -> Vec<Violation> {
+        let checked = self.by_type.get(job_type).map(|at| &self.tools[*at]);
+        checked.and_then(|c| c.output.as_ref()).map(|v| violations(v, result)).unwrap_or_default()
+    }
+}
+
+fn violations(validator: &jsonschema::Validator, value: &Value) -> Vec<Violation> {
+    if validator.is_valid(value) {
+        return Vec::new();
+    }
+    let name = |error: jsonschema::ValidationError<'_>| Violation {
+        pointer: error.instance_path().to_string(),
+        message: error.to_string(),
+    };
+    validator.iter_errors(value).take(VIOLATIONS_MAX).map(name).collect()
 }

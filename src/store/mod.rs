@@ -10,13 +10,6 @@ use bytes::Bytes;
 
 use crate::job::{Body, BodyRef, Entry, Epoch, Head, Job, JobId, Logged, Position, Status, Timestamp};
 
-pub mod codec;
-#[cfg(any(test, feature = "trial"))]
-pub mod conformance;
-pub mod memory;
-pub mod sled;
-pub mod verify;
-
 /// Why the store could not do it, sorted by remedy.
 #[derive(Debug)]
 pub enum Error {
