@@ -4,6 +4,7 @@ pub mod clock;
 pub mod events;
 pub mod handler;
 pub mod job;
+pub mod run;
 pub mod service;
 pub mod shutdown;
 pub mod store;
