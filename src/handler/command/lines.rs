@@ -53,11 +53,7 @@ impl Lines {
         Some(std::mem::take(&mut self.held)).filter(|line| !line.is_empty())
     }
 
-    fn hold<E: From<TooLong>>(
-        &mut self,
-        bytes: &[u8],
-        each: &mut impl FnMut(&[u8]) -> Result<(), E>,
-    ) -> Result<(), E> {
+    fn hold<E: From<TooLong>>(&mut self, bytes: &[u8], each: &mut impl FnMut(&[u8]) -> Result<(), E>) -> Result<(), E> {
         if self.long == Long::Refuse && self.held.len() + bytes.len() > self.max {
             return Err(TooLong.into());
         }

@@ -103,7 +103,8 @@ impl Program {
             }
             Form::Events => {
                 let mut sink = Story::new(context);
-                let ended = self.pump(&mut child, Input::open(protocol::job_line(claim, &payload)), &mut sink, context)?;
+                let ended =
+                    self.pump(&mut child, Input::open(protocol::job_line(claim, &payload)), &mut sink, context)?;
                 self.story_outcome(sink.into_end()?, ended)
             }
         }

@@ -15,7 +15,8 @@ use super::lines::{Lines, Long, TooLong};
 use super::pump::Sink;
 use crate::handler::RunContext;
 use crate::job::{
-    CODE_MAX, Class, ClaimNo, Failing, Failure, JobId, Millis, Outcome, Output, PROGRESS_MESSAGE_MAX, Progress, Timestamp, cut,
+    CODE_MAX, ClaimNo, Class, Failing, Failure, JobId, Millis, Outcome, Output, PROGRESS_MESSAGE_MAX, Progress,
+    Timestamp, cut,
 };
 use crate::work::Claim;
 
@@ -104,7 +105,9 @@ impl Told<'_, '_> {
             ("error", End::Silent | End::Result(_)) => self.end = End::Error(error(text)?),
             ("progress", End::Silent) => self.read(text, |line: ProgressLine<'_>, told| told.progress(line)),
             ("partial", End::Silent) => self.read(text, |line: PartialLine<'_>, told| told.partial(&line)),
-            ("ask", End::Silent) => return Err(Violation(violation("the program asked a question, which needs a newer longhaul"))),
+            ("ask", End::Silent) => {
+                return Err(Violation(violation("the program asked a question, which needs a newer longhaul")));
+            }
             ("result" | "error" | "progress" | "partial" | "ask", End::Result(_) | End::Error(_)) => {
                 self.log(&format!("longhaul: ignored a {kind} line after the end was reported"));
             }
