@@ -4,6 +4,7 @@ pub mod clock;
 pub mod events;
 pub mod handler;
 pub mod job;
+pub mod mcp;
 pub mod service;
 pub mod shutdown;
 pub mod store;
