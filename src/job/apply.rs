@@ -116,7 +116,7 @@ fn advance(job: &mut Job, at: Timestamp, entry: &Entry) -> Result<(), Impossible
     }
     match entry {
         Entry::Created { .. } => return Err(Impossible::CreatedTwice),
-        Entry::Started { claim, attempt, worker } => start(job, at, *claim, *attempt, worker)?,
+        Entry::Started { claim, attempt, worker, .. } => start(job, at, *claim, *attempt, worker)?,
         Entry::Progress(progress) => report(job, at, progress)?,
         Entry::Partial { body, .. } => {
             job.claim().ok_or(Impossible::NotRunning)?;

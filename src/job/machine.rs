@@ -65,6 +65,8 @@ pub fn decide(
             vec![stopped(job, *claim, *log).unwrap_or_else(|| Entry::Completed {
                 claim: *claim,
                 completion: completion.clone(),
+                attempts: job.attempts,
+                duration: moment.now.since(job.started_at.unwrap_or(moment.now)),
                 inline: inline.clone(),
                 log: *log,
             })]
@@ -110,6 +112,7 @@ fn start(job: &Job, worker: &Arc<str>) -> Result<Vec<Entry>, Refusal> {
         State::Pending => Ok(vec![Entry::Started {
             claim: ClaimNo(job.claims.saturating_add(1)),
             attempt: job.attempts.saturating_add(1),
+            max_attempts: job.spec.max_attempts,
             worker: worker.clone(),
         }]),
         State::InProgress { .. } => Err(Refusal::NotNow),
@@ -129,7 +132,7 @@ fn fail(job: &Job, claim: ClaimNo, failing: &Failing, log: Option<BodyRef>, mome
         End::TimedOut => End::TimedOut,
         End::Failed | End::Succeeded | End::Canceled | End::Released | End::Interrupted => End::Failed,
     };
-    let failed = |failure| Entry::Failed { claim: Some(claim), end: Some(end), failure, log };
+    let failed = |failure| Entry::Failed { claim: Some(claim), end: Some(end), failure, attempts: job.attempts, log };
     let failure = failing.failure.clone();
     if failure.class != Class::Transient || job.attempts >= job.spec.max_attempts {
         return failed(failure);
@@ -140,7 +143,7 @@ fn fail(job: &Job, claim: ClaimNo, failing: &Failing, log: Option<BodyRef>, mome
         let why = format!("The job expires before it could be tried again. {}", failure.message);
         return failed(Failure::new(Class::Transient, Some("expired"), &why));
     }
-    Entry::Retrying { claim, end, failure, retry: job.attempts, next_at, log }
+    Entry::Retrying { claim, end, failure, retry: job.attempts, max_attempts: job.spec.max_attempts, next_at, log }
 }
 
 /// Server or worker died: the job runs again, unless it is not to, or this has happened too often.
@@ -157,7 +160,8 @@ fn interrupt(job: &Job, charged: bool, rules: &Rules) -> Result<Vec<Entry>, Refu
         OnInterrupt::Fail => {
             let why = "The process died during the attempt: whether the work was done is unknown.";
             let failure = Failure::new(Class::Fatal, Some("outcome_unknown"), why);
-            Ok(vec![Entry::Failed { claim: Some(claim), end: Some(End::Interrupted), failure, log: None }])
+            let (claim, end) = (Some(claim), Some(End::Interrupted));
+            Ok(vec![Entry::Failed { claim, end, failure, attempts: job.attempts, log: None }])
         }
         OnInterrupt::Retry => {
             let mut entries = vec![Entry::Interrupted { claim, charged }];
@@ -165,7 +169,8 @@ fn interrupt(job: &Job, charged: bool, rules: &Rules) -> Result<Vec<Entry>, Refu
             if charged && times >= rules.retry.max_interruptions {
                 let why = format!("The process died while this job ran; interrupted attempts: {times}.");
                 let failure = Failure::new(Class::Fatal, Some("worker_died"), &why);
-                entries.push(Entry::Failed { claim: None, end: None, failure, log: None });
+                let attempts = job.attempts.saturating_sub(1);
+                entries.push(Entry::Failed { claim: None, end: None, failure, attempts, log: None });
             }
             Ok(entries)
         }
