@@ -12,11 +12,13 @@ use crate::clock::Clock;
 use crate::job::Millis;
 use crate::service::{Refused, Service, Viewer};
 
-/// The headers of a request, as the transport keeps them.
-pub trait Headers: Send + Sync {
-    /// Shows every value of the header with this lower-case name to `see`, in order.
-    fn each<'a>(&'a self, name: &str, see: &mut dyn FnMut(&'a [u8]));
-}
+mod accept;
+mod era;
+mod headers;
+mod rpc;
+mod session;
+
+pub use headers::Headers;
 
 /// One HTTP request to `/mcp`.
 pub struct Request<'a> {
