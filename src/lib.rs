@@ -3,7 +3,9 @@
 pub mod clock;
 pub mod events;
 pub mod handler;
+pub mod http;
 pub mod job;
+pub mod metrics;
 pub mod service;
 pub mod shutdown;
 pub mod store;

@@ -5,8 +5,20 @@
 pub struct Links {
     /// `public_url` without a trailing slash; empty: links are paths.
     pub base: String,
-    /// Puts a result of any size into the answer (`?inline=true`).
-    pub inline: bool,
+    /// Which of the job's bodies the answer holds.
+    pub bodies: Bodies,
+}
+
+/// Which bodies a job's answer holds.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+pub enum Bodies {
+    /// None: the line of a list. Reads nothing from the disk.
+    Without,
+    /// Payload, partial and result as far as they are at most 64 KiB; beyond, their URL.
+    #[default]
+    Small,
+    /// A result of any size too (`?inline=true`).
+    Any,
 }
 
 /// The job as one JSON object, with `statusUrl`, `eventsUrl` and, where due, `resultUrl`.
