@@ -1,1 +1,3 @@
+//! The longhaul binary: everything is in the library.
+
 fn main() {}
