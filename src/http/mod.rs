@@ -4,5 +4,14 @@
 //! `cors` and `auth` to a call in `api` or to `mcp`. What goes wrong leaves as a `problem`. Never decides anything about a
 //! job, and never touches the store.
 
+pub mod auth;
 pub mod body;
+pub mod cors;
+pub mod guard;
+pub mod options;
 pub mod problem;
+pub mod query;
+pub mod router;
+pub mod ticket;
+
+pub use options::Options;
