@@ -1,3 +1,3 @@
-//! The longhaul binary: everything is in the library.
+//! The binary: everything is in the library.
 
 fn main() {}

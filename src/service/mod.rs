@@ -16,7 +16,7 @@ mod tool;
 mod view;
 
 pub use tool::{Catalogue, TaskSupport, Tool};
-pub use view::{Bodies, JobView, Links};
+pub use view::{Bodies, Detail, ErrorView, JobView, Links, ProgressView, RESULT_INLINE_MAX, ReceiptView};
 
 /// Who asks. Made by `http` from a token or ticket; `Viewer::local()` when no tokens are configured.
 #[derive(Debug, Clone, PartialEq, Eq)]
