@@ -3,8 +3,10 @@
 pub mod clock;
 pub mod events;
 pub mod handler;
+pub mod http;
 pub mod job;
 pub mod mcp;
+pub mod metrics;
 pub mod service;
 pub mod shutdown;
 pub mod store;
