@@ -23,6 +23,13 @@ pub trait Clock: Send + Sync {
 
     /// A fresh job id: UUID v7 of now with 74 random bits.
     fn job_id(&self) -> JobId;
+
+    /// A number from 0 up to 1, by chance.
+    fn chance(&self) -> f64 {
+        // The last 53 bits of an id are random and fill a float's precision.
+        let bits = u64::try_from(self.job_id().as_u128() & ((1 << 53) - 1)).unwrap_or(0);
+        bits as f64 / (1u64 << 53) as f64
+    }
 }
 
 /// The system's clock.

@@ -8,14 +8,15 @@ use std::time::Duration;
 use bytes::Bytes;
 
 use crate::events::{Published, Scope, Start, Tail};
-use crate::job::{BodyRef, Head, JobId, Status, Timestamp};
+use crate::job::{BodyRef, Head, JobId, Timestamp};
+use crate::metrics::Vitals;
 use crate::store::{Bounds, Listing, Query};
 
 mod tool;
 mod view;
 
 pub use tool::{Catalogue, TaskSupport, Tool};
-pub use view::{JobView, Links};
+pub use view::{Bodies, Detail, ErrorView, JobView, Links, ProgressView, RESULT_INLINE_MAX, ReceiptView};
 
 /// Who asks. Made by `http` from a token or ticket; `Viewer::local()` when no tokens are configured.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -265,8 +266,19 @@ impl Service {
         todo!()
     }
 
-    /// Unfinished jobs by type and status.
-    pub fn live_counts(&self) -> Vec<(Arc<str>, Status, u64)> {
+    /// Whether a new job would be taken right now.
+    ///
+    /// # Errors
+    /// `Draining`, `Unhealthy`, `DiskFull`.
+    pub fn ready(&self) -> Result<(), Refused> {
+        todo!()
+    }
+
+    /// How the server is, for `/metrics`. May look at every unfinished job and at the disk: not for a hot path.
+    ///
+    /// # Errors
+    /// `Busy`, `Unhealthy`.
+    pub async fn vitals(&self) -> Result<Vitals, Refused> {
         todo!()
     }
 }
