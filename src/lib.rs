@@ -1,12 +1,5 @@
 //! longhaul gives MCP clients jobs that outlive the conversation.
 
-
-/// What a caught panic said.
-pub(crate) fn panic_text(panic: &(dyn std::any::Any + Send)) -> String {
-    let text = panic.downcast_ref::<&str>().copied().or_else(|| panic.downcast_ref::<String>().map(String::as_str));
-    text.unwrap_or("a panic without a message").to_owned()
-}
-
 pub mod clock;
 pub mod events;
 pub mod handler;
@@ -19,3 +12,9 @@ pub mod service;
 pub mod shutdown;
 pub mod store;
 pub mod work;
+
+/// What a caught panic said.
+pub(crate) fn panic_text(panic: &(dyn std::any::Any + Send)) -> String {
+    let text = panic.downcast_ref::<&str>().copied().or_else(|| panic.downcast_ref::<String>().map(String::as_str));
+    text.unwrap_or("a panic without a message").to_owned()
+}

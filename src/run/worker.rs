@@ -3,7 +3,6 @@
 //! In: a claim. Out: exactly one `finish`, also when the payload is missing, the type unknown, or the handler panics. Never
 //! waits for the end to be durable.
 
-use std::any::Any;
 use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::sync::Arc;
 
@@ -54,7 +53,7 @@ impl Worker {
         };
         let run = AssertUnwindSafe(|| handler.run(claim, &payload, context));
         catch_unwind(run).unwrap_or_else(|panic| {
-            let text = text_of(&*panic);
+            let text = crate::panic_text(&*panic);
             tracing::error!(job = %claim.job, job_type = %claim.job_type, "handler panicked: {text}");
             context.log(&format!("panic: {text}"));
             Outcome::failed(Class::Fatal, Some("panic"), "the handler panicked")
@@ -72,10 +71,4 @@ fn leave(outcome: Outcome, stop: Option<Stop>) -> Leave {
             Leave::Over(outcome)
         }
     }
-}
-
-/// What was panicked with, if it is text.
-fn text_of(panic: &(dyn Any + Send)) -> &str {
-    let owned = panic.downcast_ref::<String>().map(String::as_str);
-    owned.or_else(|| panic.downcast_ref::<&str>().copied()).unwrap_or("(no text)")
 }
