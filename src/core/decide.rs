@@ -13,7 +13,6 @@ use super::publish::{Answer, Reply};
 use super::thread::{Core, Fatal, Wish};
 use crate::job::machine::{self, Moment};
 use crate::job::{Body, Command, Entry, Head, Job, JobId, Millis, Refusal, State, Timestamp};
-use crate::store::Store;
 
 /// The reserve when none is configured: the smaller of this and a twentieth of the disk (contract 7).
 pub const DISK_RESERVE_MAX: u64 = 256 * 1024 * 1024;
@@ -132,21 +131,9 @@ impl Core {
         let Some(part) = group.part(id) else { return };
         match part.after.state {
             State::InProgress { .. } => {}
-            State::Pending => self.enqueue_again(&part.after, group.now),
+            State::Pending => self.queue.pending(&part.after, group.now),
             State::Completed(_) | State::Failed { .. } | State::Canceled { .. } => self.queue.remove(id),
         }
-    }
-
-    /// Puts a job that is pending, for the first time or again, into the queue.
-    pub fn enqueue(&mut self, job: &Job, now: Timestamp) {
-        let suspect = job.interruptions >= machine::SUSPECT_AT;
-        let spec = &job.spec;
-        self.queue.pending(spec.id, &spec.job_type, spec.priority, job.run_at, suspect, spec.expires_at, now);
-    }
-
-    fn enqueue_again(&mut self, job: &Job, now: Timestamp) {
-        self.queue.remove(job.id());
-        self.enqueue(job, now);
     }
 
     fn create(&mut self, group: &mut Group, creation: Creation) -> Result<Answer<SubmitAnswer>, Fatal> {
@@ -172,12 +159,11 @@ impl Core {
     fn added(&mut self, group: &mut Group, id: JobId) {
         let Some(part) = group.part(id) else { return };
         let spec = part.after.spec.clone();
-        let job = part.after.clone();
+        self.queue.pending(&part.after, group.now);
         self.table.payload_bytes += spec.payload.len;
         if let Some(key) = &spec.key {
             group.keys.insert((spec.owner.clone(), spec.job_type.clone(), key.text.clone()), id);
         }
-        self.enqueue(&job, group.now);
     }
 
     /// Whether the job may come to be, or is there already by its key.
@@ -189,7 +175,7 @@ impl Core {
         if self.draining {
             return refused(SubmitRefusal::Draining);
         }
-        if self.queue.pending_len() as u64 >= self.options.max_pending {
+        if (self.queue.ready_len() + self.queue.waiting_len()) as u64 >= self.options.max_pending {
             return refused(SubmitRefusal::Full("queue.max_pending"));
         }
         if self.table.payload_bytes.saturating_add(creation.payload.name.len) > self.options.max_pending_bytes {
@@ -271,11 +257,11 @@ impl Core {
             return Ok(Err(ReplayRefusal::Refused(Refusal::NotDeadLettered)));
         };
         let job = pending.as_ref().unwrap_or(&head.job);
-        let State::Failed { replayed_as } = &job.state else {
-            return Ok(Err(ReplayRefusal::Refused(Refusal::NotDeadLettered)));
-        };
-        if replayed_as.is_some() {
-            return Ok(Err(ReplayRefusal::Refused(Refusal::AlreadyReplayed)));
+        let as_job = creation.spec.id;
+        let moment =
+            Moment { now: group.now, rules: &self.default_rules, throttle: &self.options.throttle, spread: 0.0 };
+        if let Err(refusal) = machine::decide(job, &mut None, &Command::Replay { as_job }, &moment) {
+            return Ok(Err(ReplayRefusal::Refused(refusal)));
         }
         if pending.is_some() {
             return Ok(Err(ReplayRefusal::Refused(Refusal::NotNow)));
@@ -283,7 +269,8 @@ impl Core {
         match self.admit(group, creation)? {
             Admission::New => Ok(Ok(head)),
             Admission::Known(Answer::Now(Err(why))) => Ok(Err(ReplayRefusal::Submit(why))),
-            Admission::Known(_) => Ok(Err(ReplayRefusal::Refused(Refusal::AlreadyReplayed))),
+            // A replay has no key, so nothing else can be known by it.
+            Admission::Known(_) => Ok(Err(ReplayRefusal::Refused(Refusal::NotNow))),
         }
     }
 

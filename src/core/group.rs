@@ -128,11 +128,12 @@ impl Group {
         }
         let (change, part) = self.at[&id];
         let part = &mut self.changes[change].jobs[part];
-        let before = part.after.clone();
+        let mut after = part.after.clone();
         for entry in entries {
-            part.after = machine::apply(Some(part.after.clone()), self.now, &entry)?;
+            after = machine::apply(Some(after), self.now, &entry)?;
             part.entries.push(entry);
         }
+        let before = std::mem::replace(&mut part.after, after);
         part.bodies.extend(bodies);
         Ok(part.settle_bodies(&before))
     }

@@ -50,11 +50,7 @@ impl Handle {
     ///
     /// # Errors
     /// `Busy::Full`, `Busy::Gone`.
-    pub async fn replay(
-        &self,
-        of: JobId,
-        creation: Box<Creation>,
-    ) -> Result<Result<Arc<Head>, ReplayRefusal>, Busy> {
+    pub async fn replay(&self, of: JobId, creation: Box<Creation>) -> Result<Result<Arc<Head>, ReplayRefusal>, Busy> {
         self.ask(|reply| Inner::Replay { of, creation, reply }).await
     }
 

@@ -120,7 +120,8 @@ impl WorkSource for LocalWork {
     fn finish(&self, claim: &Claim, leave: Leave, log: Bytes, freed: Box<dyn FnOnce() + Send>) {
         let (command, bodies) = self.end(claim, leave, log).unwrap_or_else(|error| {
             tracing::error!(job = %claim.job, %error, "a result could not be stored");
-            let outcome = Outcome::failed(crate::job::Class::Transient, Some("store"), "the result could not be stored");
+            let outcome =
+                Outcome::failed(crate::job::Class::Transient, Some("store"), "the result could not be stored");
             match outcome {
                 Outcome::Failed(failing) => (Command::Fail { claim: claim.number, failing, log: None }, Vec::new()),
                 Outcome::Done(_) => (Command::Release { claim: claim.number, log: None }, Vec::new()),

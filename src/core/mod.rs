@@ -16,9 +16,7 @@ mod thread;
 
 pub use group::GROUP_MAX;
 pub use handle::{Busy, Handle};
-pub use inbox::{
-    ActRefusal, Creation, INNER_MAX, ReplayRefusal, SUBMIT_MAX, SubmitAnswer, SubmitRefusal,
-};
+pub use inbox::{ActRefusal, Creation, INNER_MAX, ReplayRefusal, SUBMIT_MAX, SubmitAnswer, SubmitRefusal};
 pub use local::LocalWork;
 pub use recover::recover;
 pub use sweep::{Retention, SWEEP_MAX};

@@ -10,7 +10,7 @@ use super::group::{Group, Live};
 use super::inbox::{ActRefusal, ReplayRefusal, SubmitAnswer};
 use super::thread::{Core, Fatal};
 use crate::job::{Entry, Head, JobId, Logged, Position, State};
-use crate::store::{Conflict, JobChange, Store};
+use crate::store::{Conflict, JobChange};
 use crate::work::{Claim, Stop};
 
 /// An answer that may name a job of this very group.
@@ -143,11 +143,13 @@ impl Core {
                 let _ = reply.send(answer);
             }
             Reply::Acted(id, answer, reply) => {
-                let answer = answer.map(|()| self.head_of(id, landed)).map_or_else(|no| Ok(Err(no)), |yes| yes.map(Ok))?;
+                let answer =
+                    answer.map(|()| self.head_of(id, landed)).map_or_else(|no| Ok(Err(no)), |yes| yes.map(Ok))?;
                 let _ = reply.send(answer);
             }
             Reply::Replayed(answer, reply) => {
-                let answer = answer.map(|id| self.head_of(id, landed)).map_or_else(|no| Ok(Err(no)), |yes| yes.map(Ok))?;
+                let answer =
+                    answer.map(|id| self.head_of(id, landed)).map_or_else(|no| Ok(Err(no)), |yes| yes.map(Ok))?;
                 let _ = reply.send(answer);
             }
             Reply::Cells(change, reply) => {

@@ -10,7 +10,7 @@ use super::group::{GROUP_MAX, Group, Live, Table};
 use super::thread::Fatal;
 use crate::clock::Clock;
 use crate::job::machine::{self, Moment};
-use crate::job::{Command, Head, JobId, Rules, State, Throttle};
+use crate::job::{Command, Head, JobId, Rules, State, Throttle, retry};
 use crate::store::Store;
 
 /// Loads unfinished jobs and ends the attempts of the process that died. Blocks on the disk.
@@ -29,7 +29,7 @@ pub fn recover(
     let is_held = |live: &&Live| matches!(live.head.job.state, State::InProgress { .. });
     let held: Vec<(JobId, u32)> =
         table.live.values().filter(is_held).map(|live| (live.head.job.id(), live.head.job.interruptions)).collect();
-    let charges = machine::charges(&held);
+    let charges = retry::charges(&held);
     for some in charges.chunks(GROUP_MAX) {
         interrupt(store, clock, rules, &mut table, some)?;
     }

@@ -5,7 +5,6 @@
 
 use super::thread::{Core, Fatal};
 use crate::job::{Job, JobId, Millis, Status, Timestamp};
-use crate::store::Store;
 
 /// Most jobs forgotten between two groups of commands.
 pub const SWEEP_MAX: usize = 64;

@@ -133,7 +133,7 @@ impl Core {
         }
         let now = self.parts.clock.now();
         for head in heads {
-            self.enqueue(&head.job, now);
+            self.queue.pending(&head.job, now);
             self.table.payload_bytes += head.job.spec.payload.len;
             self.table.live.insert(head.job.id(), Live { head: head.clone(), held: None });
         }

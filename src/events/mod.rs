@@ -67,8 +67,68 @@ pub struct Published;
 
 impl Published {
     /// Stub.
-    pub fn publish(&self, _heads: &[Arc<Head>], _entries: &[Logged]) {}
+    pub fn publish(&self, _heads: Vec<Arc<Head>>, _entries: &[Logged]) {}
 }
 
 /// Stub: built by the events work.
 pub struct Tail;
+#[allow(missing_docs)]
+mod stub {
+    use super::*;
+    pub struct Heads;
+    pub struct Registry;
+    pub struct Wait;
+    pub struct Readers;
+    impl Heads {
+        pub fn get(&self, _: JobId) -> Option<Arc<Head>> {
+            None
+        }
+        pub fn live(&self, _: impl FnMut(&Head) -> bool) -> Vec<Arc<Head>> {
+            vec![]
+        }
+        pub fn visit_live(&self, _: impl FnMut(&Arc<Head>)) {}
+    }
+    impl Registry {
+        pub fn job(&self, _: JobId) -> Wait {
+            Wait
+        }
+    }
+    impl Wait {
+        pub fn poll_changed(&mut self, _: &mut std::task::Context<'_>) -> std::task::Poll<()> {
+            std::task::Poll::Pending
+        }
+    }
+    impl Readers {
+        pub async fn ask<T: Send + 'static>(
+            &self,
+            _: impl FnOnce(&dyn crate::store::Store) -> T + Send + 'static,
+        ) -> Result<T, ()> {
+            Err(())
+        }
+    }
+    impl Published {
+        pub fn heads(&self) -> &Heads {
+            &Heads
+        }
+        pub fn registry(&self) -> &Registry {
+            &Registry
+        }
+        pub fn readers(&self) -> &Readers {
+            &Readers
+        }
+        pub fn bounds(&self) -> crate::store::Bounds {
+            unimplemented!()
+        }
+        pub fn raise_floor(&self, _: crate::job::Position) {}
+        pub fn forget_heads(&self, _: &[JobId]) {}
+    }
+    impl Tail {
+        pub fn new(_: Arc<Published>, _: Scope, _: Start) -> Self {
+            Tail
+        }
+    }
+    pub async fn page(_: Arc<Published>, _: Scope, _: Start, _: usize) -> Result<crate::service::Page, ()> {
+        Err(())
+    }
+}
+pub use stub::*;

@@ -6,8 +6,8 @@ use bytes::Bytes;
 
 use super::{Canceling, Refused, Service, Viewer};
 use crate::core::ActRefusal;
-use crate::job::{Command, JobId, Refusal};
-use crate::store::{CellChange, Store};
+use crate::job::{Command, JobId};
+use crate::store::CellChange;
 
 /// The reason of a cancel that gives none (contract 2).
 const BY_USER: &str = "user";

@@ -9,9 +9,9 @@ use std::time::Duration;
 use bytes::Bytes;
 
 use crate::clock::Clock;
-use crate::core::{self, ActRefusal, Busy, Handle, ReplayRefusal};
+use crate::core::{Busy, Handle};
 use crate::events::Published;
-use crate::job::{Head, JobId, Refusal, Timestamp};
+use crate::job::{Head, JobId, Timestamp};
 use crate::store::{self, Bounds, Store};
 
 mod act;
@@ -118,6 +118,8 @@ pub enum Refused {
     NotDeadLettered,
     /// 409 `already_replayed`, as this job.
     AlreadyReplayed(JobId),
+    /// A small named record did not hold what was expected: read it again.
+    Conflict,
 }
 
 /// What became of a cancel.
@@ -217,19 +219,6 @@ impl From<Busy> for Refused {
         match busy {
             Busy::Full => Self::Busy,
             Busy::Gone => Self::Draining,
-        }
-    }
-}
-
-impl From<ReplayRefusal> for Refused {
-    fn from(refusal: ReplayRefusal) -> Self {
-        match refusal {
-            ReplayRefusal::Submit(refusal) => refusal.into(),
-            ReplayRefusal::Refused(Refusal::AlreadyReplayed(new)) => Self::AlreadyReplayed(new),
-            ReplayRefusal::Refused(Refusal::NotNow) => Self::Busy,
-            ReplayRefusal::Refused(Refusal::StaleClaim | Refusal::Ended | Refusal::NotDeadLettered) => {
-                Self::NotDeadLettered
-            }
         }
     }
 }

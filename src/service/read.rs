@@ -113,7 +113,7 @@ impl Service {
     /// Unfinished jobs by type and status.
     pub fn live_counts(&self) -> Vec<(Arc<str>, Status, u64)> {
         let mut counts: HashMap<(Arc<str>, Status), u64> = HashMap::new();
-        self.published.heads().each(|head| {
+        self.published.heads().visit_live(|head| {
             *counts.entry((head.job.spec.job_type.clone(), head.job.status())).or_default() += 1;
         });
         counts.into_iter().map(|((job_type, status), count)| (job_type, status, count)).collect()
@@ -122,12 +122,8 @@ impl Service {
 
 /// Unfinished jobs are looked up before ended ones: one that ends in between is seen twice, never missed.
 fn list(published: &Published, store: &dyn Store, query: &Query) -> Result<Listing, store::Error> {
-    let mut live = Vec::new();
-    published.heads().each(|head| {
-        if !head.job.status().is_terminal() && query.admits(&head.job) {
-            live.push(head.clone());
-        }
-    });
+    let wants_live = query.status.is_none_or(|status| !status.is_terminal());
+    let live = if wants_live { published.heads().live(|head| query.admits(&head.job)) } else { Vec::new() };
     let ended = store.jobs(query)?;
     // Below this id the store has not looked yet.
     let looked_to = ended.next;

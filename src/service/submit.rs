@@ -10,12 +10,11 @@ use bytes::Bytes;
 use serde_json::Value;
 
 use super::{Refused, Service, Submit, Submitted, Tool, Viewer, Violation};
-use crate::core::{Creation, SubmitRefusal};
+use crate::core::{Creation, ReplayRefusal, SubmitRefusal};
 use crate::job::{
-    BODY_SMALL_MAX, Body, BodyRef, Head, JobId, KEY_MAX, Key, Millis, PRIORITY, Part, Spec, TAG_CHARS_MAX,
+    BODY_SMALL_MAX, Body, BodyRef, Head, JobId, KEY_MAX, Key, Millis, PRIORITY, Part, Spec, State, TAG_CHARS_MAX,
     TAGS_BYTES_MAX, TAGS_MAX, TRACEPARENT_MAX, Timestamp, canonical,
 };
-use crate::store::Store;
 
 /// Farthest that a delay, a `runAt` or an expiry may lie ahead.
 pub const AHEAD_MAX: Millis = Millis::seconds(366 * 24 * 60 * 60);
@@ -69,12 +68,7 @@ impl Service {
     /// `NoSuchJob`, `NotDeadLettered`, `AlreadyReplayed`, and what `submit` refuses.
     pub async fn retry(&self, viewer: &Viewer, id: JobId) -> Result<Arc<Head>, Refused> {
         let dead = self.job(viewer, id).await?;
-        if !dead.job.is_dead_letter() {
-            return Err(match dead.job.state {
-                crate::job::State::Failed { replayed_as: Some(new) } => Refused::AlreadyReplayed(new),
-                _ => Refused::NotDeadLettered,
-            });
-        }
+        replayable(&dead)?;
         let old = &dead.job.spec;
         let tool = self.tool(&old.job_type)?;
         let payload = self.body(id, old.payload, 0, usize::MAX).await?;
@@ -89,7 +83,15 @@ impl Service {
             ..Spec::clone(old)
         };
         let creation = self.creation(spec, None, payload).await?;
-        self.core.replay(id, creation).await.map_err(Refused::from)?.map_err(Refused::from)
+        match self.core.replay(id, creation).await? {
+            Ok(head) => Ok(head),
+            Err(ReplayRefusal::Submit(refusal)) => Err(refusal.into()),
+            // Somebody else came first: what they made of it is durable by now.
+            Err(ReplayRefusal::Refused(_)) => {
+                replayable(&*self.job(viewer, id).await?)?;
+                Err(Refused::Busy)
+            }
+        }
     }
 
     /// The tool that makes jobs of this type.
@@ -103,12 +105,7 @@ impl Service {
         (best.0 > 0.7).then_some(best.1)
     }
 
-    async fn creation(
-        &self,
-        spec: Spec,
-        run_at: Option<Timestamp>,
-        payload: Bytes,
-    ) -> Result<Box<Creation>, Refused> {
+    async fn creation(&self, spec: Spec, run_at: Option<Timestamp>, payload: Bytes) -> Result<Box<Creation>, Refused> {
         let name = spec.payload;
         if payload.len() <= BODY_SMALL_MAX {
             return Ok(Box::new(Creation { spec, run_at, payload: Body { name, bytes: Some(payload) } }));
@@ -148,6 +145,17 @@ impl Service {
         ];
         let broken = rules.into_iter().filter(|(is_broken, ..)| *is_broken);
         broken.map(|(_, pointer, message)| Violation { pointer: pointer.into(), message: message.into() }).collect()
+    }
+}
+
+/// Only a dead letter that was not replayed can be.
+fn replayable(head: &Head) -> Result<(), Refused> {
+    match head.job.state {
+        State::Failed { replayed_as: None } => Ok(()),
+        State::Failed { replayed_as: Some(new) } => Err(Refused::AlreadyReplayed(new)),
+        State::Pending | State::InProgress { .. } | State::Completed(_) | State::Canceled { .. } => {
+            Err(Refused::NotDeadLettered)
+        }
     }
 }
 

@@ -64,7 +64,7 @@ impl Service {
 async fn changed(waits: &mut [Wait], until: Instant) -> bool {
     let any = poll_fn(|cx| {
         // Every one is polled, so that every one remembers the waker.
-        let news = waits.iter_mut().filter(|wait| wait.poll_changed(cx).is_ready()).count();
+        let news = waits.iter_mut().map(|wait| wait.poll_changed(cx)).filter(Poll::is_ready).count();
         if news > 0 { Poll::Ready(()) } else { Poll::Pending }
     });
     timeout_at(until, any).await.is_ok()
