@@ -52,6 +52,7 @@ impl Core {
         let job = &self.table.live.get(&id)?.head.job;
         let claim = claim_of(job, self.rules(&job.spec.job_type).timeout)?;
         self.running.insert(id, claim.stop.clone());
+        self.parts.metrics.slot_taken();
         Some(claim)
     }
 }

@@ -280,6 +280,7 @@ impl Core {
             let health = self.parts.store.health().map_err(Fatal::Store)?;
             let reserve = self.options.disk_reserve.unwrap_or(DISK_RESERVE_MAX.min(health.disk_size / 20));
             self.disk = Disk { looked_at: Some(now), is_low: health.disk_free < reserve };
+            self.signs.disk_is_low.store(self.disk.is_low, std::sync::atomic::Ordering::Relaxed);
         }
         Ok(self.disk.is_low)
     }

@@ -3,6 +3,7 @@
 //! Async callers never block here: a full lane is `Busy`.
 
 use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
 
 use crossbeam_channel::{Sender, TrySendError};
 use tokio::sync::oneshot;
@@ -25,6 +26,14 @@ pub enum Busy {
 pub struct Handle {
     pub(super) inner: Sender<Inner>,
     pub(super) submit: Sender<Submission>,
+    pub(super) signs: Arc<Signs>,
+}
+
+/// What the core shows of itself without being asked.
+#[derive(Default)]
+pub(super) struct Signs {
+    pub draining: AtomicBool,
+    pub disk_is_low: AtomicBool,
 }
 
 impl Handle {
@@ -62,8 +71,19 @@ impl Handle {
         self.ask(|reply| Inner::Cells { cells, reply }).await
     }
 
+    /// Whether new jobs are refused because the server shuts down.
+    pub fn is_draining(&self) -> bool {
+        self.signs.draining.load(Ordering::Relaxed)
+    }
+
+    /// Whether new jobs were last refused because the disk is below its reserve.
+    pub fn disk_is_low(&self) -> bool {
+        self.signs.disk_is_low.load(Ordering::Relaxed)
+    }
+
     /// From now on no job is accepted and no claim handed out. May block for room in the lane.
     pub fn drain(&self) {
+        self.signs.draining.store(true, Ordering::Relaxed);
         // A core that has ended drains no more.
         let _ = self.inner.send(Inner::Drain);
     }

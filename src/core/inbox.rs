@@ -4,7 +4,6 @@
 
 use std::sync::Arc;
 
-use bytes::Bytes;
 use crossbeam_channel::Sender;
 use tokio::sync::oneshot;
 
@@ -88,9 +87,4 @@ pub(super) enum Inner {
     Release,
     /// The end: what still runs is released, the store closed.
     Close,
-}
-
-/// The bytes that a body brings, if they come with it.
-pub(super) fn carried(bodies: &[Body]) -> impl Iterator<Item = &Bytes> {
-    bodies.iter().filter_map(|body| body.bytes.as_ref())
 }

@@ -4,6 +4,7 @@
 //! order. It never polls, never waits for a reader, and never limps: when it or its store fails, the process is told.
 
 mod claims;
+mod count;
 mod decide;
 mod group;
 mod handle;

@@ -9,7 +9,7 @@ use tokio::sync::oneshot;
 use super::group::{Group, Live};
 use super::inbox::{ActRefusal, ReplayRefusal, SubmitAnswer};
 use super::thread::{Core, Fatal};
-use crate::job::{Entry, Head, JobId, Logged, Position, State};
+use crate::job::{Entry, Head, JobId, Logged, Position};
 use crate::store::{Conflict, JobChange};
 use crate::work::{Claim, Stop};
 
@@ -62,7 +62,11 @@ impl Landed {
 impl Core {
     /// Commits the group, then publishes it, then answers.
     pub fn commit_and_publish(&mut self, group: Group) -> Result<(), Fatal> {
+        let began = self.parts.clock.tick();
         let landed = self.commit(&group)?;
+        if !group.changes.is_empty() {
+            super::count::group(&self.parts.metrics, &group, self.parts.clock.tick().saturating_sub(began));
+        }
         self.settle(&landed);
         if !landed.logged.is_empty() {
             self.parts.published.publish(landed.changed.clone(), &landed.logged);
@@ -99,8 +103,8 @@ impl Core {
     fn settle(&mut self, landed: &Landed) {
         for head in &landed.changed {
             let id = head.job.id();
-            if !matches!(head.job.state, State::InProgress { .. }) {
-                self.running.remove(&id);
+            if head.job.claim().is_none() && self.running.remove(&id).is_some() {
+                self.parts.metrics.slot_freed();
             }
             if head.job.status().is_terminal() {
                 self.table.live.remove(&id);

@@ -8,7 +8,7 @@ use crossbeam_channel::{Receiver, never, select_biased};
 
 use super::claims::Claimer;
 use super::group::{GROUP_MAX, Group, Live, Table};
-use super::handle::Handle;
+use super::handle::{Handle, Signs};
 use super::inbox::{INNER_MAX, Inner, SUBMIT_MAX, Submission};
 use super::publish::Reply;
 use super::sweep::{Retention, Sweep};
@@ -16,6 +16,7 @@ use crate::clock::Clock;
 use crate::events::Published;
 use crate::job::queue::Queue;
 use crate::job::{Head, JobId, Rules, Throttle, Timestamp};
+use crate::metrics::Metrics;
 use crate::store::{self, Store};
 use crate::work::StopFlag;
 
@@ -44,6 +45,8 @@ pub struct Parts {
     pub published: Arc<Published>,
     /// Rules by job type; a type without has the defaults.
     pub rules: HashMap<Arc<str>, Rules>,
+    /// What it counts.
+    pub metrics: Arc<Metrics>,
 }
 
 /// How the core ended.
@@ -81,6 +84,7 @@ pub(super) struct Core {
     pub replies: Vec<Reply>,
     pub sweep: Sweep,
     pub disk: super::decide::Disk,
+    pub signs: Arc<Signs>,
     pub default_rules: Rules,
     timer: Option<(Timestamp, Receiver<Instant>)>,
     /// The last group stopped handing out claims because it was full.
@@ -114,16 +118,18 @@ pub fn start(
         replies: Vec::new(),
         sweep: Sweep::default(),
         disk: super::decide::Disk::default(),
+        signs: Arc::default(),
         default_rules: Rules::default(),
         timer: None,
         more_claims: false,
     };
     core.load(heads);
+    let signs = core.signs.clone();
     std::thread::Builder::new().name("core".into()).spawn(move || {
         let ended = std::panic::catch_unwind(std::panic::AssertUnwindSafe(|| core.run()));
         on_end(ended.unwrap_or_else(|panic| Fatal::Bug(crate::panic_text(&*panic))));
     })?;
-    Ok(Handle { inner: inner_in, submit: submit_in })
+    Ok(Handle { inner: inner_in, submit: submit_in, signs })
 }
 
 impl Core {

@@ -19,13 +19,14 @@ mod read;
 mod submit;
 mod tool;
 mod view;
+mod vitals;
 mod wait;
 
 pub use submit::AHEAD_MAX;
 pub use wait::WATCHED_MAX;
 
 pub use tool::{Catalogue, TaskSupport, Tool};
-pub use view::{Bodies, ErrorView, JobView, Links, ProgressView, RESULT_INLINE_MAX, ReceiptView};
+pub use view::{Bodies, Detail, ErrorView, JobView, Links, ProgressView, RESULT_INLINE_MAX, ReceiptView};
 
 /// Who asks. Made by `http` from a token or ticket; `Viewer::local()` when no tokens are configured.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -196,6 +197,19 @@ impl Service {
     /// Marks the process as about to end.
     pub fn set_unhealthy(&self) {
         self.is_unhealthy.store(true, Ordering::Relaxed);
+    }
+
+    /// Whether a new job would be taken right now.
+    ///
+    /// # Errors
+    /// `Draining`, `Unhealthy`, `DiskFull`.
+    pub fn ready(&self) -> Result<(), Refused> {
+        match (self.is_unhealthy(), self.core.is_draining(), self.core.disk_is_low()) {
+            (true, _, _) => Err(Refused::Unhealthy),
+            (_, true, _) => Err(Refused::Draining),
+            (_, _, true) => Err(Refused::DiskFull),
+            (false, false, false) => Ok(()),
+        }
     }
 
     /// Asks one of the reader threads: the only way from here to the store.

@@ -6,9 +6,9 @@ use std::sync::Arc;
 use bytes::Bytes;
 use serde_json::value::RawValue;
 
-use super::{Bodies, JobView, Links, Page, RESULT_INLINE_MAX, Refused, Service, Viewer};
+use super::{Bodies, Detail, JobView, Links, Page, RESULT_INLINE_MAX, Refused, Service, Viewer};
 use crate::events::{Published, Scope, Start, Tail};
-use crate::job::{BodyRef, Head, JobId, State, Status};
+use crate::job::{BodyRef, Head, JobId, State};
 use crate::store::{self, Listing, Query, Store};
 
 /// Most jobs that one list holds (contract 5).
@@ -62,8 +62,11 @@ impl Service {
     /// `NoSuchJob` if it has been forgotten meanwhile; `Busy`, `Unhealthy`.
     pub async fn view(&self, head: &Arc<Head>, links: &Links) -> Result<JobView, Refused> {
         let wanted = head.clone();
-        let inline = links.inline;
-        let bodies = self.ask(move |store| bodies(store, &wanted, inline)).await?;
+        let detail = links.detail;
+        if detail == Detail::Line {
+            return Ok(JobView::new(head, Bodies::default(), links));
+        }
+        let bodies = self.ask(move |store| bodies(store, &wanted, detail)).await?;
         let bodies = bodies.map_err(|error| self.failed(&error))?;
         Ok(JobView::new(head, bodies, links))
     }
@@ -109,15 +112,6 @@ impl Service {
         near.sort_unstable();
         near.into_iter().take(NEAR_NAMED).map(|(_, id)| id).collect()
     }
-
-    /// Unfinished jobs by type and status.
-    pub fn live_counts(&self) -> Vec<(Arc<str>, Status, u64)> {
-        let mut counts: HashMap<(Arc<str>, Status), u64> = HashMap::new();
-        self.published.heads().visit_live(|head| {
-            *counts.entry((head.job.spec.job_type.clone(), head.job.status())).or_default() += 1;
-        });
-        counts.into_iter().map(|((job_type, status), count)| (job_type, status, count)).collect()
-    }
 }
 
 /// Unfinished jobs are looked up before ended ones: one that ends in between is seen twice, never missed.
@@ -138,8 +132,8 @@ fn list(published: &Published, store: &dyn Store, query: &Query) -> Result<Listi
     Ok(Listing { jobs, next })
 }
 
-fn bodies(store: &dyn Store, head: &Head, inline: bool) -> Result<Bodies, store::Error> {
-    let fits = |name: &BodyRef| inline || name.len <= RESULT_INLINE_MAX;
+fn bodies(store: &dyn Store, head: &Head, detail: Detail) -> Result<Bodies, store::Error> {
+    let fits = |name: &BodyRef| detail == Detail::Whole || name.len <= RESULT_INLINE_MAX;
     let result = match &head.job.state {
         State::Completed(completion) => completion.result.filter(fits),
         State::Pending | State::InProgress { .. } | State::Failed { .. } | State::Canceled { .. } => None,
