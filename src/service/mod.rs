@@ -7,7 +7,7 @@ use std::time::Duration;
 
 use bytes::Bytes;
 
-use crate::events::{Published, Scope, Start, Tail};
+use crate::events::{Page, Published, Scope, Start, Tail};
 use crate::job::{BodyRef, Head, JobId, Timestamp};
 use crate::metrics::Vitals;
 use crate::store::{Bounds, Listing, Query};
@@ -118,19 +118,6 @@ pub struct Canceling {
     pub head: Arc<Head>,
     /// True: a running attempt is being stopped (HTTP 202). False: it has ended, by this or before.
     pub under_way: bool,
-}
-
-/// A page of the log as JSON.
-#[derive(Debug, Clone)]
-pub struct Page {
-    /// Event envelopes, each one line of JSON.
-    pub events: Vec<Bytes>,
-    /// Where the next page begins.
-    pub cursor: crate::job::EventId,
-    /// More is there already.
-    pub has_more: bool,
-    /// The `reset` object, where one is due.
-    pub reset: Option<crate::events::Reset>,
 }
 
 /// The façade. One for the process, shared.
