@@ -10,7 +10,7 @@ use bytes::Bytes;
 
 use crate::clock::Clock;
 use crate::core::{Busy, Handle};
-use crate::events::Published;
+use crate::events::{self, Published};
 use crate::job::{Head, JobId, Timestamp};
 use crate::store::{self, Bounds, Store};
 
@@ -132,19 +132,6 @@ pub struct Canceling {
     pub under_way: bool,
 }
 
-/// A page of the log as JSON.
-#[derive(Debug, Clone)]
-pub struct Page {
-    /// Event envelopes, each one line of JSON.
-    pub events: Vec<Bytes>,
-    /// Where the next page begins.
-    pub cursor: crate::job::EventId,
-    /// More is there already.
-    pub has_more: bool,
-    /// The `reset` object, where one is due.
-    pub reset: Option<crate::events::Reset>,
-}
-
 /// What the façade stands in front of.
 pub struct Parts {
     /// What the tools are.
@@ -217,7 +204,7 @@ impl Service {
         &self,
         question: impl FnOnce(&dyn Store) -> T + Send + 'static,
     ) -> Result<T, Refused> {
-        self.published.readers().ask(question).await.map_err(|_| Refused::Busy)
+        self.published.readers.ask(question).await.map_err(|_| Refused::Busy)
     }
 
     /// A store that has failed makes the process unhealthy.
@@ -225,6 +212,19 @@ impl Service {
         tracing::error!(%error, "the store failed a read");
         self.set_unhealthy();
         Refused::Unhealthy
+    }
+}
+
+impl From<events::Error> for Refused {
+    fn from(error: events::Error) -> Self {
+        match error {
+            events::Error::Busy => Self::Busy,
+            events::Error::Forgotten => Self::NoSuchJob,
+            events::Error::Unreadable(error) => {
+                tracing::error!(%error, "the store failed a read");
+                Self::Unhealthy
+            }
+        }
     }
 }
 

@@ -6,8 +6,8 @@ use std::sync::Arc;
 use bytes::Bytes;
 use serde_json::value::RawValue;
 
-use super::{Bodies, Detail, JobView, Links, Page, RESULT_INLINE_MAX, Refused, Service, Viewer};
-use crate::events::{Published, Scope, Start, Tail};
+use super::{Bodies, Detail, JobView, Links, RESULT_INLINE_MAX, Refused, Service, Viewer};
+use crate::events::{Filter, Page, Published, Scope, Start, Tail};
 use crate::job::{BodyRef, Head, JobId, State};
 use crate::store::{self, Listing, Query, Store};
 
@@ -24,7 +24,7 @@ impl Service {
     /// # Errors
     /// `NoSuchJob`, `Busy`, `Unhealthy`.
     pub async fn job(&self, viewer: &Viewer, id: JobId) -> Result<Arc<Head>, Refused> {
-        let head = match self.published.heads().get(id) {
+        let head = match self.published.heads.get(id) {
             Some(head) => Some(head),
             None => self.ask(move |store| store.job(id)).await?.map_err(|error| self.failed(&error))?,
         };
@@ -76,8 +76,10 @@ impl Service {
     /// # Errors
     /// `NoSuchJob`, `Busy`, `Unhealthy`.
     pub async fn tail(&self, viewer: &Viewer, scope: Scope, start: Start) -> Result<Tail, Refused> {
-        let scope = self.visible(viewer, scope).await?;
-        Ok(Tail::new(self.published.clone(), scope, start))
+        match scope {
+            Scope::Feed(filter) => Ok(Tail::feed(&self.published, visible(viewer, filter), start)),
+            Scope::Job(id) => Ok(Tail::job(&self.published, &self.job(viewer, id).await?, start).await?),
+        }
     }
 
     /// The log in pages.
@@ -85,20 +87,9 @@ impl Service {
     /// # Errors
     /// As `tail`.
     pub async fn page(&self, viewer: &Viewer, scope: Scope, start: Start, limit: usize) -> Result<Page, Refused> {
-        let scope = self.visible(viewer, scope).await?;
-        crate::events::page(self.published.clone(), scope, start, limit).await.map_err(|_| Refused::Busy)
-    }
-
-    /// The scope, restricted to what the viewer sees.
-    async fn visible(&self, viewer: &Viewer, scope: Scope) -> Result<Scope, Refused> {
         match scope {
-            Scope::Job(id) => self.job(viewer, id).await.map(|_| Scope::Job(id)),
-            Scope::Feed(mut filter) => {
-                if !viewer.sees_all {
-                    filter.owner = Some(viewer.principal.clone());
-                }
-                Ok(Scope::Feed(filter))
-            }
+            Scope::Feed(filter) => Ok(self.published.feed_page(visible(viewer, filter), start, limit).await?),
+            Scope::Job(id) => Ok(self.published.job_page(&self.job(viewer, id).await?, start, limit).await?),
         }
     }
 
@@ -114,10 +105,18 @@ impl Service {
     }
 }
 
+/// The filter, restricted to what the viewer sees.
+fn visible(viewer: &Viewer, mut filter: Filter) -> Filter {
+    if !viewer.sees_all {
+        filter.owner = Some(viewer.principal.clone());
+    }
+    filter
+}
+
 /// Unfinished jobs are looked up before ended ones: one that ends in between is seen twice, never missed.
 fn list(published: &Published, store: &dyn Store, query: &Query) -> Result<Listing, store::Error> {
     let wants_live = query.status.is_none_or(|status| !status.is_terminal());
-    let live = if wants_live { published.heads().live(|head| query.admits(&head.job)) } else { Vec::new() };
+    let live = if wants_live { published.heads.live(|head| query.admits(&head.job)) } else { Vec::new() };
     let ended = store.jobs(query)?;
     // Below this id the store has not looked yet.
     let looked_to = ended.next;

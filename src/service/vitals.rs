@@ -25,7 +25,7 @@ fn vitals(published: &Published, store: &dyn Store, now: Timestamp) -> Result<Vi
     let mut counts: HashMap<(Arc<str>, Status), u64> = HashMap::new();
     let mut overdue = [0; OVERDUE_MINUTES.len()];
     let mut oldest_ready = Millis(0);
-    published.heads().visit_live(|head| {
+    published.heads.visit_live(|head| {
         let job = &head.job;
         *counts.entry((job.spec.job_type.clone(), job.status())).or_default() += 1;
         if job.status() == Status::Pending && job.run_at <= now {

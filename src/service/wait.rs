@@ -21,10 +21,10 @@ impl Service {
     /// As `job`.
     pub async fn wait(&self, viewer: &Viewer, id: JobId, at_most: Duration) -> Result<Arc<Head>, Refused> {
         let until = Instant::now() + at_most;
-        let mut waits = [self.published.registry().job(id)];
+        let waits = [self.published.registry.job(id)];
         loop {
             let head = self.job(viewer, id).await?;
-            if head.job.status().is_terminal() || !changed(&mut waits, until).await {
+            if head.job.status().is_terminal() || !changed(&waits, until).await {
                 return Ok(head);
             }
         }
@@ -43,7 +43,7 @@ impl Service {
     ) -> Result<Vec<Arc<Head>>, Refused> {
         let until = Instant::now() + at_most;
         let seen = &seen[..seen.len().min(WATCHED_MAX)];
-        let mut waits: Vec<Wait> = seen.iter().map(|(id, _)| self.published.registry().job(*id)).collect();
+        let waits: Vec<Wait> = seen.iter().map(|(id, _)| self.published.registry.job(*id)).collect();
         loop {
             let mut news = Vec::new();
             for (id, revision) in seen {
@@ -53,7 +53,7 @@ impl Service {
                     Err(refused) => return Err(refused),
                 }
             }
-            if !news.is_empty() || !changed(&mut waits, until).await {
+            if !news.is_empty() || !changed(&waits, until).await {
                 return Ok(news);
             }
         }
@@ -61,10 +61,10 @@ impl Service {
 }
 
 /// Waits until one of them has news, at most until `until`; false if the time ran out.
-async fn changed(waits: &mut [Wait], until: Instant) -> bool {
+async fn changed(waits: &[Wait], until: Instant) -> bool {
     let any = poll_fn(|cx| {
         // Every one is polled, so that every one remembers the waker.
-        let news = waits.iter_mut().map(|wait| wait.poll_changed(cx)).filter(Poll::is_ready).count();
+        let news = waits.iter().map(|wait| wait.poll_woken(cx)).filter(Poll::is_ready).count();
         if news > 0 { Poll::Ready(()) } else { Poll::Pending }
     });
     timeout_at(until, any).await.is_ok()
