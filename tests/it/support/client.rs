@@ -153,8 +153,7 @@ impl Client {
 
 fn read(mut response: ureq::http::Response<ureq::Body>) -> Result<Answer, ureq::Error> {
     let headers = response.headers().iter();
-    let headers =
-        headers.map(|(n, v)| (n.to_string(), String::from_utf8_lossy(v.as_bytes()).into_owned())).collect();
+    let headers = headers.map(|(n, v)| (n.to_string(), String::from_utf8_lossy(v.as_bytes()).into_owned())).collect();
     let text = response.body_mut().with_config().limit(256 * 1024 * 1024).read_to_string()?;
     Ok(Answer { status: response.status().as_u16(), headers, text })
 }

@@ -118,11 +118,8 @@ impl Server {
 
     /// Runs `longhaul verify` on the directory of the ended server: whether all holds, and what it said.
     pub fn verify(&self) -> (bool, String) {
-        let output = Command::new(binary())
-            .args(["verify", "--data-dir"])
-            .arg(self.data_dir())
-            .output()
-            .expect("verify runs");
+        let output =
+            Command::new(binary()).args(["verify", "--data-dir"]).arg(self.data_dir()).output().expect("verify runs");
         let said = [output.stdout, output.stderr].concat();
         (output.status.success(), String::from_utf8_lossy(&said).into_owned())
     }

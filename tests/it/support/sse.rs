@@ -37,9 +37,8 @@ impl Stream {
         socket.set_read_timeout(Some(LINE_MAX)).expect("a timeout can be set");
         let resume = last_event_id.map(|id| format!("last-event-id: {id}\r\n")).unwrap_or_default();
         let token = token.map(|token| format!("authorization: Bearer {token}\r\n")).unwrap_or_default();
-        let request = format!(
-            "GET {path} HTTP/1.0\r\nhost: {address}\r\naccept: text/event-stream\r\n{resume}{token}\r\n"
-        );
+        let request =
+            format!("GET {path} HTTP/1.0\r\nhost: {address}\r\naccept: text/event-stream\r\n{resume}{token}\r\n");
         socket.write_all(request.as_bytes()).expect("the request is sent");
         let mut lines = BufReader::new(Box::new(socket) as Box<dyn std::io::Read>);
         let mut head = String::new();
@@ -69,7 +68,7 @@ impl Iterator for Stream {
 
     /// The next event that has data; `None` at the end of the stream.
     fn next(&mut self) -> Option<Event> {
-        let (mut id, mut event, mut data) = (None, String::new(), None);
+        let (mut id, mut event, mut data) = (None::<String>, String::new(), None);
         loop {
             let line = self.line()?;
             if line.is_empty() {
