@@ -9,9 +9,7 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use bytes::Bytes;
 
 use super::{Bounds, Change, Conflict, Error, Health, JobChange, Listing, Query, SCAN_MAX, Store, Totals};
-use crate::job::{
-    Body, BodyRef, Head, JobId, Logged, Part, Position, Status, TRAIL_RECENT_MAX, Timestamp,
-};
+use crate::job::{Body, BodyRef, Head, JobId, Logged, Part, Position, Status, TRAIL_RECENT_MAX, Timestamp};
 
 type BodyName = (JobId, Part, u64);
 type KeyName = (Arc<str>, Arc<str>, Arc<str>);
@@ -114,8 +112,7 @@ impl Kept {
             let full = trail.push(position);
             self.blocks.entry(spec.id).or_default().extend(full.into_iter().flatten());
             let (job_type, owner, tags) = (spec.job_type.clone(), spec.owner.clone(), spec.tags.clone());
-            let logged =
-                Logged { position, at: change.at, job: spec.id, job_type, owner, tags, entry: entry.clone() };
+            let logged = Logged { position, at: change.at, job: spec.id, job_type, owner, tags, entry: entry.clone() };
             self.log.insert(position, logged);
         }
         for Body { name, bytes } in &change.bodies {
@@ -273,10 +270,7 @@ impl Store for Memory {
 
     fn ended_before(&self, failed: bool, before: Timestamp, limit: usize) -> Result<Vec<JobId>, Error> {
         let shown = self.shown();
-        let (from, to) = (
-            (failed, Timestamp(i64::MIN), JobId::from_u128(0)),
-            (failed, before, JobId::from_u128(0)),
-        );
+        let (from, to) = ((failed, Timestamp(i64::MIN), JobId::from_u128(0)), (failed, before, JobId::from_u128(0)));
         Ok(shown.ends.range(from..to).take(limit).map(|(_, _, id)| *id).collect())
     }
 

@@ -8,8 +8,8 @@ use bytes::Bytes;
 
 use super::super::{Change, JobChange, Store};
 use crate::job::{
-    Body, BodyRef, Class, ClaimNo, Completion, End, Entry, Failure, Head, Job, JobId, Key, Part, Position, Progress,
-    Spec, Timestamp, Trail, machine,
+    Body, BodyRef, ClaimNo, Class, Completion, End, Entry, Failure, Head, Job, JobId, Key, Millis, Part, Position,
+    Progress, Spec, Timestamp, Trail, machine,
 };
 
 /// A job as it should stand.
@@ -131,8 +131,8 @@ impl Story {
     /// Hands out a claim.
     pub fn start(&mut self, store: &dyn Store) -> Position {
         let job = &self.head().job;
-        let (claim, attempt) = (ClaimNo(job.claims + 1), job.attempts + 1);
-        self.put(store, vec![Entry::Started { claim, attempt, worker: "w1".into() }], Vec::new())
+        let (claim, attempt, max_attempts) = (ClaimNo(job.claims + 1), job.attempts + 1, job.spec.max_attempts);
+        self.put(store, vec![Entry::Started { claim, attempt, max_attempts, worker: "w1".into() }], Vec::new())
     }
 
     /// Reports that step.
@@ -152,15 +152,18 @@ impl Story {
         let body = body(Part::Result, self.claim().0, result);
         let result = Some(body.name);
         let completion = Completion { summary: "done".into(), result, content: None, is_error: false, lossy: false };
-        let (claim, completion) = (self.claim(), Arc::new(completion));
-        self.put(store, vec![Entry::Completed { claim, completion, inline: None, log: None }], vec![body])
+        let (claim, completion, attempts) = (self.claim(), Arc::new(completion), self.head().job.attempts);
+        let duration = Millis(1);
+        let entry = Entry::Completed { claim, completion, attempts, duration, inline: None, log: None };
+        self.put(store, vec![entry], vec![body])
     }
 
     /// Ends it badly.
     pub fn fail(&mut self, store: &dyn Store) -> Position {
         let (claim, end) = (Some(self.claim()), Some(End::Failed));
         let failure = Failure::new(Class::Fatal, Some("panic"), "it broke");
-        self.put(store, vec![Entry::Failed { claim, end, failure, log: None }], Vec::new())
+        let attempts = self.head().job.attempts;
+        self.put(store, vec![Entry::Failed { claim, end, failure, attempts, log: None }], Vec::new())
     }
 
     /// Its whole life, ended well.
@@ -181,11 +184,7 @@ impl Story {
 }
 
 /// Commits one job's change, and tells where it landed.
-pub fn commit_one(
-    store: &dyn Store,
-    change: JobChange,
-    landed: impl FnOnce(Position, &JobChange),
-) -> Option<Position> {
+pub fn commit_one(store: &dyn Store, change: JobChange, landed: impl FnOnce(Position, &JobChange)) -> Option<Position> {
     let change = Change { jobs: vec![change], cells: Vec::new() };
     let done = store.commit(std::slice::from_ref(&change)).expect("the store works");
     let position = done[0].ok()?;

@@ -24,7 +24,8 @@ pub fn head(id: JobId, bytes: &[u8]) -> Result<Head, Error> {
 pub fn chunk(key: &[u8], bytes: &[u8]) -> Result<(Position, Chunk), Error> {
     let odd = || Error::Corrupt { at: "the log".into(), why: format!("a chunk has the key {key:02x?}") };
     let first = keys::position(key).ok_or_else(odd)?;
-    let chunk = Chunk::decode(first, bytes).map_err(|damage| damage.at(format!("the chunk at position {}", first.0)))?;
+    let chunk =
+        Chunk::decode(first, bytes).map_err(|damage| damage.at(format!("the chunk at position {}", first.0)))?;
     Ok((first, chunk))
 }
 
