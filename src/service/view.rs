@@ -17,8 +17,20 @@ pub const RESULT_INLINE_MAX: u64 = 64 * 1024;
 pub struct Links {
     /// `public_url` without a trailing slash; empty: links are paths.
     pub base: String,
-    /// Puts a result of any size into the answer (`?inline=true`).
-    pub inline: bool,
+    /// Which of the job's bodies the answer holds.
+    pub detail: Detail,
+}
+
+/// Which of a job's bodies an answer holds.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+pub enum Detail {
+    /// None: the line of a list. Reads nothing from the disk.
+    Line,
+    /// Payload, partial and result as far as they are at most `RESULT_INLINE_MAX`; beyond, their URL.
+    #[default]
+    Small,
+    /// A result of any size too (`?inline=true`).
+    Whole,
 }
 
 impl Links {

@@ -110,6 +110,8 @@ pub struct Query {
     pub created_before: Option<Timestamp>,
     /// Only dead letters, or only others.
     pub dead_lettered: Option<bool>,
+    /// Only pending ones that were ready before this; so no ended one.
+    pub ready_before: Option<Timestamp>,
     /// At most so many.
     pub limit: usize,
 }
@@ -126,6 +128,7 @@ impl Query {
             && self.created_after.is_none_or(|after| spec.created_at >= after)
             && self.created_before.is_none_or(|before| spec.created_at < before)
             && self.dead_lettered.is_none_or(|dead| dead == job.is_dead_letter())
+            && self.ready_before.is_none_or(|t| job.status() == Status::Pending && job.run_at < t)
     }
 }
 
