@@ -18,7 +18,7 @@ use crate::job::{Millis, Outcome, Timestamp};
 use crate::work::Stop;
 
 /// How long output is still read after the child has exited: a grandchild may hold the pipe for ever.
-pub const OUTPUT_GRACE: Millis = Millis(250);
+pub const OUTPUT_GRACE: Millis = Millis(500);
 
 /// Most bytes taken from a pipe before the loop looks at everything else again.
 const READ_BYTES: usize = 64 * 1024;
