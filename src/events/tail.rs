@@ -92,6 +92,11 @@ impl Tail {
         EventId { epoch: self.published.epoch, position: self.cursor }
     }
 
+    /// What it gives out follows the cursor it was given; false: a reset is due first.
+    pub fn connects(&self) -> bool {
+        self.reset.is_none()
+    }
+
     /// On the feed entries are passed over that the client never hears of, so its cursor has to be told (design 6).
     pub fn is_filtered(&self) -> bool {
         match &self.follows {

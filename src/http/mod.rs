@@ -8,10 +8,12 @@ pub mod auth;
 pub mod body;
 pub mod cors;
 pub mod guard;
+pub mod io;
 pub mod options;
 pub mod problem;
 pub mod query;
 pub mod router;
+pub mod sse;
 pub mod ticket;
 
 pub use options::Options;
