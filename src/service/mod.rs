@@ -25,6 +25,7 @@ mod wait;
 pub use submit::AHEAD_MAX;
 pub use wait::WATCHED_MAX;
 
+pub use crate::store::{Bounds, CellChange, Query};
 pub use tool::{Catalogue, TaskSupport, Tool};
 pub use view::{Bodies, Detail, ErrorView, JobView, Links, ProgressView, RESULT_INLINE_MAX, ReceiptView};
 
