@@ -41,7 +41,10 @@ pub(super) async fn initialize(
         return error(Error::refused(400, INVALID_REQUEST, text));
     }
     let Some(asked) = message.params.protocol_version.and_then(rpc::text) else {
-        return error(Error::answered(INVALID_PARAMS, "params.protocolVersion must be a string such as \"2025-11-25\""));
+        return error(Error::answered(
+            INVALID_PARAMS,
+            "params.protocolVersion must be a string such as \"2025-11-25\"",
+        ));
     };
     let revision = Revision::negotiate(&asked);
     match endpoint.sessions.open(viewer, revision).await {
@@ -83,7 +86,10 @@ pub(super) fn session(lookup: Lookup, version: Option<&str>) -> Result<Arc<Sessi
     match version {
         Some(version) if !era::is_spoken_in_sessions(version) => {
             let shown = crate::job::cut(version, 40);
-            let text = format!("MCP-Protocol-Version {shown} is not supported; this session speaks {}", session.revision.name());
+            let text = format!(
+                "MCP-Protocol-Version {shown} is not supported; this session speaks {}",
+                session.revision.name()
+            );
             Err(Error::refused(400, INVALID_REQUEST, text))
         }
         Some(_) | None => Ok(session),

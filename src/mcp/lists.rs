@@ -31,7 +31,10 @@ impl Lists {
     /// -32602 for any cursor.
     pub(super) fn page(&self, revision: Revision, cursor: Option<&RawValue>) -> Result<Members, Error> {
         if cursor.is_some_and(|cursor| cursor.get() != "null") {
-            return Err(Error::answered(INVALID_PARAMS, "params.cursor is not one of this server's: the list has one page"));
+            return Err(Error::answered(
+                INVALID_PARAMS,
+                "params.cursor is not one of this server's: the list has one page",
+            ));
         }
         let page = match revision {
             Revision::June2025 => &self.pages[0],

@@ -19,12 +19,7 @@ use super::{Endpoint, params};
 pub const LIST_TTL_MS: u64 = 300_000;
 
 /// A request or notification of the era without sessions.
-pub(super) async fn answer(
-    endpoint: &Endpoint,
-    message: &Message<'_>,
-    headers: &dyn Headers,
-    call: Call<'_>,
-) -> Reply {
+pub(super) async fn answer(endpoint: &Endpoint, message: &Message<'_>, headers: &dyn Headers, call: Call<'_>) -> Reply {
     let Kind::Request(id) = message.kind else { return Reply::Accepted };
     let outcome = match climb(message, &call.meta, headers) {
         Ok(()) => dispatch(endpoint, message, headers, &call).await,
@@ -114,9 +109,10 @@ fn agree_decoded(headers: &dyn Headers, name: &str, place: &str, expected: &str)
 pub(super) fn decoded(value: &[u8]) -> Result<Cow<'_, [u8]>, &'static str> {
     match value.strip_prefix(b"=?base64?").and_then(|rest| rest.strip_suffix(b"?=")) {
         None => Ok(Cow::Borrowed(value)),
-        Some(inside) => {
-            STANDARD.decode(inside).map(Cow::Owned).map_err(|_| "is marked as Base64, but is not strict Base64 with padding")
-        }
+        Some(inside) => STANDARD
+            .decode(inside)
+            .map(Cow::Owned)
+            .map_err(|_| "is marked as Base64, but is not strict Base64 with padding"),
     }
 }
 

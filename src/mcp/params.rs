@@ -47,7 +47,9 @@ fn of_schema(tool: &str, schema: &Value) -> Vec<Bound> {
                         let header = format!("mcp-param-{header}");
                         found.push(Bound { header, path: path.clone(), is_integer: kind == "integer" });
                     }
-                    Some(_) | None => tracing::warn!(tool, property = %name, "x-mcp-header is passed over: it breaks its rules"),
+                    Some(_) | None => {
+                        tracing::warn!(tool, property = %name, "x-mcp-header is passed over: it breaks its rules")
+                    }
                 }
             }
             open.push((path, property));

@@ -52,7 +52,13 @@ pub(super) async fn lines(
 }
 
 /// Reads the JSON text of a value. The pieces of a string are what it says, without quotes and escapes; offsets still count the JSON text.
-pub(super) async fn json(service: &Service, job: JobId, body: BodyRef, offset: u64, limit: u64) -> Result<Range, Refused> {
+pub(super) async fn json(
+    service: &Service,
+    job: JobId,
+    body: BodyRef,
+    offset: u64,
+    limit: u64,
+) -> Result<Range, Refused> {
     let limit = limit.clamp(TEXT_MIN, TEXT_MAX);
     let is_string = service.body(job, body, 0, 1).await?.first() == Some(&b'"');
     let offset = offset.min(body.len).max(u64::from(is_string));

@@ -19,7 +19,9 @@ pub(super) fn of_call(refused: &Refused, revision: Revision) -> Result<Members, 
             ),
         ),
         Refused::BadJson(why) => Err(Error::answered(INVALID_PARAMS, format!("params.arguments: {why}"))),
-        Refused::BadField(violations) => Err(Error::answered(INVALID_PARAMS, lines("The call cannot be taken:", violations))),
+        Refused::BadField(violations) => {
+            Err(Error::answered(INVALID_PARAMS, lines("The call cannot be taken:", violations)))
+        }
         Refused::NoSuchType(_)
         | Refused::TooMany(_)
         | Refused::Busy
@@ -28,13 +30,17 @@ pub(super) fn of_call(refused: &Refused, revision: Revision) -> Result<Members, 
         | Refused::DiskFull
         | Refused::NoSuchJob
         | Refused::NotDeadLettered
-        | Refused::AlreadyReplayed(_) => Err(internal(refused)),
+        | Refused::AlreadyReplayed(_)
+        | Refused::Conflict => Err(internal(refused)),
     }
 }
 
 /// Arguments that do not fit the tool.
 pub(super) fn misfit(violations: &[Violation]) -> String {
-    lines("The arguments do not fit the tool's input schema; nothing was started. Correct them and call again:", violations)
+    lines(
+        "The arguments do not fit the tool's input schema; nothing was started. Correct them and call again:",
+        violations,
+    )
 }
 
 /// A mistake that the model can mend: a result from 2025-11-25 on, -32602 before.
@@ -60,7 +66,8 @@ pub(super) fn internal(refused: &Refused) -> Error {
         | Refused::Schema(_)
         | Refused::IdempotencyConflict(_)
         | Refused::NotDeadLettered
-        | Refused::AlreadyReplayed(_) => ("internal", "the server refused its own request".to_owned()),
+        | Refused::AlreadyReplayed(_)
+        | Refused::Conflict => ("internal", "the server refused its own request".to_owned()),
     };
     Error { data: Some(serde_json::json!({ "code": code })), ..Error::answered(INTERNAL_ERROR, text) }
 }

@@ -134,7 +134,8 @@ fn said(result: &[u8]) -> String {
 
 /// Objects are structured in every revision; other values only in the newest, and only where a schema promises them.
 fn is_structured(endpoint: &Endpoint, revision: Revision, head: &Head, result: &[u8]) -> bool {
-    let has_schema = || endpoint.service.catalogue.of_type(&head.job.spec.job_type).is_some_and(|tool| tool.output_schema.is_some());
+    let has_schema =
+        || endpoint.service.catalogue.of_type(&head.job.spec.job_type).is_some_and(|tool| tool.output_schema.is_some());
     result.first() == Some(&b'{') || (revision.is_modern() && has_schema())
 }
 
@@ -146,7 +147,8 @@ mod tests {
     #[test]
     fn a_handler_cannot_send_codes_that_belong_to_the_specification() {
         let code = |rpc_code| {
-            let failure = Failure { rpc_code: Some(rpc_code), ..Failure::new(Class::Fatal, Some("protocol_error"), "no") };
+            let failure =
+                Failure { rpc_code: Some(rpc_code), ..Failure::new(Class::Fatal, Some("protocol_error"), "no") };
             let last = LastError { failure, attempt: 1 };
             assert!(is_protocol_error(&last));
             protocol_error(&last).code

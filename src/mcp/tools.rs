@@ -168,7 +168,9 @@ fn next_step(endpoint: &Endpoint, id: JobId, status: Status) -> String {
         Status::Completed => {
             format!("The job {id} is completed. Call get_job with jobId {id} and part result to read its result.")
         }
-        Status::Failed | Status::Canceled => format!("The job {id} is {name}. Call get_job with jobId {id} to see why."),
+        Status::Failed | Status::Canceled => {
+            format!("The job {id} is {name}. Call get_job with jobId {id} to see why.")
+        }
     }
 }
 
@@ -244,7 +246,9 @@ impl Drop for Leash {
     fn drop(&mut self) {
         let hold = std::mem::replace(&mut self.hold, Hold::Nothing);
         // Outside a runtime there is no transport, and nobody who could have gone away.
-        let (false, Ok(runtime)) = (matches!(hold, Hold::Nothing), tokio::runtime::Handle::try_current()) else { return };
+        let (false, Ok(runtime)) = (matches!(hold, Hold::Nothing), tokio::runtime::Handle::try_current()) else {
+            return;
+        };
         let (service, viewer) = (self.service.clone(), self.viewer.clone());
         runtime.spawn(async move {
             let id = match hold {

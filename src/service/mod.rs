@@ -12,7 +12,7 @@ use crate::clock::Clock;
 use crate::core::{Busy, Handle};
 use crate::events::{self, Published};
 use crate::job::{Head, JobId, Timestamp};
-use crate::store::{self, Bounds, Store};
+use crate::store::{self, Store};
 
 mod act;
 mod read;

@@ -26,7 +26,9 @@ pub(super) async fn call(context: &Context<'_>) -> Result<Members, Stop> {
     let id = head.job.id();
     let reason = context.text("reason").map(str::to_owned);
     let canceling = context.endpoint.service.cancel(context.viewer, id, reason).await?;
-    let next = canceling.under_way.then(|| format!("The job is being stopped. Call wait_for_jobs with jobIds [{id}] to see it end."));
+    let next = canceling
+        .under_way
+        .then(|| format!("The job is being stopped. Call wait_for_jobs with jobIds [{id}] to see it end."));
     // Only what became of the wish: no result, no partial.
     let view = context.view(&canceling.head, &mut 0).await?;
     Ok(structured(&view, next.as_deref()).about(id))

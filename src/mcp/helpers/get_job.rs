@@ -53,7 +53,9 @@ fn result(head: &Head) -> Result<Option<BodyRef>, Stop> {
         State::Canceled { .. } => told(why_canceled(head)),
         State::Pending | State::InProgress { .. } => {
             let status = head.job.status().name();
-            told(format!("The job {id} is {status} and has no result yet. Call wait_for_jobs with jobIds [{id}] first."))
+            told(format!(
+                "The job {id} is {status} and has no result yet. Call wait_for_jobs with jobIds [{id}] first."
+            ))
         }
     }
 }

@@ -17,8 +17,7 @@ pub const LIST_MAX: usize = 100;
 /// Jobs on a page when nobody says how many.
 const LIST_DEFAULT: u64 = 20;
 
-pub(super) const DESCRIPTION: &str =
-    "Lists your jobs, newest first, also those of earlier conversations. Filters: status, type. Pages: pass nextCursor as cursor.";
+pub(super) const DESCRIPTION: &str = "Lists your jobs, newest first, also those of earlier conversations. Filters: status, type. Pages: pass nextCursor as cursor.";
 
 pub(super) fn schema() -> Value {
     json!({
@@ -56,7 +55,14 @@ pub(super) async fn call(context: &Context<'_>) -> Result<Members, Stop> {
     for head in &listing.jobs {
         let note = note(head).map(|note| format!("  {note}")).unwrap_or_default();
         let job = &head.job;
-        let _ = writeln!(lines, "{}  {}  {}  {}{note}", job.id(), job.spec.job_type, job.status().name(), job.spec.created_at);
+        let _ = writeln!(
+            lines,
+            "{}  {}  {}  {}{note}",
+            job.id(),
+            job.spec.job_type,
+            job.status().name(),
+            job.spec.created_at
+        );
     }
     match listing.next {
         Some(next) => drop(write!(lines, "[more: call list_jobs with cursor {next}]")),

@@ -165,7 +165,10 @@ impl Context<'_> {
         let near: Vec<_> = near.iter().map(JobId::to_string).collect();
         let text = match near.is_empty() {
             true => format!("There is no job {shown}. Call list_jobs to see yours."),
-            false => format!("There is no job {shown}. Ids like it: {}. Call list_jobs to see all of yours.", near.join(", ")),
+            false => format!(
+                "There is no job {shown}. Ids like it: {}. Call list_jobs to see all of yours.",
+                near.join(", ")
+            ),
         };
         Err(Stop::Told(Members::complaint(&text)))
     }
@@ -188,7 +191,11 @@ impl Context<'_> {
     ) -> Result<Option<Box<serde_json::value::RawValue>>, Refused> {
         let Some(name) = name.filter(|name| name.len <= *budget) else { return Ok(None) };
         *budget -= name.len;
-        let bytes = self.endpoint.service.body(head.job.id(), name, 0, usize::MAX).await?;
+        let bytes = match self.endpoint.service.body(head.job.id(), name, 0, usize::MAX).await {
+            // A newer partial has taken its place.
+            Err(Refused::NoSuchJob) => return Ok(None),
+            other => other?,
+        };
         let text = String::from_utf8(bytes.to_vec()).unwrap_or_default();
         Ok(serde_json::value::RawValue::from_string(text).ok())
     }

@@ -135,7 +135,11 @@ async fn report(
     let pending: Vec<_> = unfinished(heads).map(|head| head.job.id()).collect();
     let cursor = EventId { epoch: bounds.epoch, position: cursor(heads, since, bounds) };
     let next = (!pending.is_empty()).then(|| {
-        format!("{} of {} still run. To wait on, call wait_for_jobs with the same jobIds and since {cursor}.", pending.len(), heads.len())
+        format!(
+            "{} of {} still run. To wait on, call wait_for_jobs with the same jobIds and since {cursor}.",
+            pending.len(),
+            heads.len()
+        )
     });
     let done = pending.is_empty();
     Ok(structured(&Report { jobs, pending, done, cursor }, next.as_deref()))
