@@ -78,7 +78,7 @@ fn output(revision: Revision, tool: &str, result: &Value) -> Option<Value> {
         return None;
     }
     // Exactly one of the two fits: what looks like a handle is one.
-    let result = json!({ "allOf": [rooted(tool, result)], "not": { "required": ["jobId", "status", "message"] } });
+    let result = json!({ "allOf": [rooted(tool, result)], "not": { "type": "object", "required": ["jobId", "status", "message"] } });
     let mut schema = Map::new();
     if is_object {
         schema.insert("type".into(), "object".into());
