@@ -14,7 +14,7 @@ use super::child::Child;
 use super::lines::{Lines, Long, TooLong};
 use super::protocol;
 use crate::handler::RunContext;
-use crate::job::{Class, Millis, Outcome, Timestamp};
+use crate::job::{Millis, Outcome, Timestamp};
 use crate::work::Stop;
 
 /// How long output is still read after the child has exited: a grandchild may hold the pipe for ever.
@@ -71,7 +71,7 @@ impl Why {
     /// The attempt's outcome, unless there is a better one.
     pub fn into_outcome(self) -> Outcome {
         match self {
-            Self::Stopped(_) => Outcome::failed(Class::Transient, None, "the attempt was stopped"),
+            Self::Stopped(_) => crate::handler::stopped(),
             Self::Late => Outcome::timed_out("the program did not end in time"),
             Self::Violation(outcome) => *outcome,
         }
