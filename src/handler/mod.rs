@@ -3,13 +3,21 @@
 //! In: a claim, its payload and a context. Out: an `Outcome`; there is no second way out. Handlers block: each runs on a
 //! pool thread. Child processes live only here.
 
+pub mod command;
+pub mod demo;
+#[cfg(test)]
+mod testing;
+#[cfg(feature = "trial")]
+pub mod trial;
+
 use std::cell::{Cell, RefCell};
+use std::collections::HashMap;
 use std::sync::Arc;
 
 use bytes::Bytes;
 
 use crate::clock::Clock;
-use crate::job::{Outcome, Progress, Timestamp};
+use crate::job::{Class, Millis, Outcome, Progress, Timestamp};
 use crate::work::{Claim, Report, Stop, WorkSource};
 
 /// One kind of work.
@@ -17,6 +25,24 @@ pub trait Handler: Send + Sync {
     /// Does the work of one claim. Blocks until it is over, at most until the deadline plus the grace. A panic fails
     /// the job as fatal, code `panic`, and costs no thread.
     fn run(&self, claim: &Claim, payload: &Bytes, context: &RunContext<'_>) -> Outcome;
+}
+
+/// Who does the work, by job type.
+#[derive(Default)]
+pub struct Handlers {
+    by_type: HashMap<Arc<str>, Arc<dyn Handler>>,
+}
+
+impl Handlers {
+    /// Jobs of this type are run by `handler`; the one before, if any, is forgotten.
+    pub fn insert(&mut self, job_type: Arc<str>, handler: Arc<dyn Handler>) {
+        self.by_type.insert(job_type, handler);
+    }
+
+    /// Who runs jobs of this type.
+    pub fn of_type(&self, job_type: &str) -> Option<&dyn Handler> {
+        self.by_type.get(job_type).map(|handler| &**handler)
+    }
 }
 
 /// What an attempt logs is kept up to this many bytes, the newest (contract 4).
@@ -37,6 +63,11 @@ impl<'a> RunContext<'a> {
     /// For the worker that runs the attempt.
     pub fn new(source: &'a dyn WorkSource, claim: &'a Claim, clock: &'a Arc<dyn Clock>) -> Self {
         Self { source, claim, clock, log: RefCell::default(), partials: Cell::new(0), delivered: Cell::new(false) }
+    }
+
+    /// What is being run.
+    pub fn claim(&self) -> &'a Claim {
+        self.claim
     }
 
     /// Reports progress. Neither blocks nor waits for the disk; the core merges what comes too often.
@@ -71,6 +102,35 @@ impl<'a> RunContext<'a> {
         stop
     }
 
+    /// Waits, unless the attempt is to stop or its deadline comes first. Blocks; wakes at once for either.
+    ///
+    /// # Errors
+    /// The outcome with which the handler then has to end.
+    pub fn pause(&self, length: Millis) -> Result<(), Outcome> {
+        let until = self.clock.now().plus(length);
+        let (tell, told) = crossbeam_channel::bounded(1);
+        self.claim.stop.on_stop(move |reason| {
+            // Told once, and there is room for one.
+            let _ = tell.try_send(reason);
+        });
+        loop {
+            if self.stop().is_some() {
+                return Err(stopped());
+            }
+            if self.is_late() {
+                return Err(Outcome::timed_out("the attempt did not end in time"));
+            }
+            if self.clock.now() >= until {
+                return Ok(());
+            }
+            let due = self.clock.at(until.min(self.deadline()));
+            crossbeam_channel::select! {
+                recv(told) -> _ => {}
+                recv(due) -> _ => {}
+            }
+        }
+    }
+
     /// Whether the deadline has passed.
     pub fn is_late(&self) -> bool {
         self.clock.now() >= self.deadline()
@@ -85,4 +145,9 @@ impl<'a> RunContext<'a> {
     pub fn into_log(self) -> Bytes {
         Vec::from(self.log.into_inner()).into()
     }
+}
+
+/// The outcome of an attempt that was told to stop and did.
+pub fn stopped() -> Outcome {
+    Outcome::failed(Class::Transient, None, "the attempt was stopped")
 }

@@ -4,7 +4,7 @@
 
 use std::sync::Arc;
 
-use super::{BodyRef, ClaimNo, End, Failure, JobId, Position, Spec, Timestamp};
+use super::{BodyRef, ClaimNo, End, Failure, JobId, Millis, Position, Spec, Timestamp};
 
 /// One JSON value as compact text on one line.
 #[derive(Clone, PartialEq, Eq, Debug, bincode::Encode, bincode::Decode)]
@@ -19,7 +19,7 @@ pub const REASON_MAX: usize = 256;
 /// Longest result summary, in characters (contract 1).
 pub const SUMMARY_CHARS_MAX: usize = 200;
 
-/// How far an attempt says it is. Every field is as reported.
+/// How far an attempt says it is: as reported, but for what makes no sense (`job::progress`).
 #[derive(Clone, PartialEq, Debug, Default, bincode::Encode, bincode::Decode)]
 pub struct Progress {
     /// Of `total_steps`, from 1.
@@ -63,6 +63,8 @@ pub enum Entry {
         claim: ClaimNo,
         /// Which attempt of those that count, from 1.
         attempt: u32,
+        /// The job's limit, so that the event needs no other entry to be told.
+        max_attempts: u32,
         /// Who runs it.
         worker: Arc<str>,
     },
@@ -85,6 +87,8 @@ pub enum Entry {
         failure: Failure,
         /// Attempts that failed so far.
         retry: u32,
+        /// The job's limit.
+        max_attempts: u32,
         /// When the next may start.
         next_at: Timestamp,
         /// What the attempt logged.
@@ -122,6 +126,10 @@ pub enum Entry {
         claim: ClaimNo,
         /// What came of it.
         completion: Arc<Completion>,
+        /// Attempts that counted, this one included.
+        attempts: u32,
+        /// From the start of this attempt to its end.
+        duration: Millis,
         /// The result itself when it is at most `INLINE_MAX`.
         inline: Option<Json>,
         /// What the attempt logged.
@@ -135,6 +143,8 @@ pub enum Entry {
         end: Option<End>,
         /// Why.
         failure: Failure,
+        /// Attempts that counted.
+        attempts: u32,
         /// What the attempt logged.
         log: Option<BodyRef>,
     },

@@ -2,7 +2,7 @@
 
 use std::sync::Arc;
 
-use super::{BodyRef, ClaimNo, Completion, Failure, JobId, Position, Progress, Spec, Timestamp};
+use super::{BodyRef, ClaimNo, Completion, Failure, JobId, Place, Position, Progress, Spec, Timestamp};
 
 /// Where a job is in its life. Each paragraph of design 2 says how in and how out.
 #[derive(Clone, PartialEq, Eq, Debug, bincode::Encode, bincode::Decode)]
@@ -126,14 +126,14 @@ pub struct Job {
     pub started_at: Option<Timestamp>,
     /// Time of the terminal entry.
     pub finished_at: Option<Timestamp>,
-    /// The last progress logged.
+    /// The last progress logged, what it left out taken from before, within the same step.
     pub progress: Option<Arc<Progress>>,
     /// When it was logged.
     pub progress_at: Option<Timestamp>,
-    /// The highest step logged by earlier attempts: those are not logged again.
-    pub step_floor: u32,
-    /// The highest percentage logged by earlier attempts, likewise.
-    pub percent_floor: f64,
+    /// The furthest place logged.
+    pub reached: Option<Place>,
+    /// The furthest that earlier attempts logged: what is not beyond it is not logged again.
+    pub reached_before: Option<Place>,
     /// The last partial result.
     pub partial: Option<BodyRef>,
     /// The latest failure; absent once completed.
@@ -158,6 +158,14 @@ impl Job {
             State::Completed(_) => Status::Completed,
             State::Failed { .. } => Status::Failed,
             State::Canceled { .. } => Status::Canceled,
+        }
+    }
+
+    /// The claim that holds it, if an attempt runs.
+    pub const fn claim(&self) -> Option<ClaimNo> {
+        match self.state {
+            State::InProgress { claim, .. } => Some(claim),
+            State::Pending | State::Completed(_) | State::Failed { .. } | State::Canceled { .. } => None,
         }
     }
 

@@ -2,6 +2,7 @@
 //!
 //! In: a head, a command, the time. Out: entries, or a refusal. No I/O, clock, threads or async here.
 
+mod apply;
 mod body;
 pub mod canonical;
 mod command;
@@ -9,9 +10,15 @@ mod entry;
 mod failure;
 mod head;
 mod id;
+pub mod machine;
 mod outcome;
+mod progress;
+pub mod queue;
+pub mod retry;
 mod rules;
 mod spec;
+#[cfg(test)]
+mod tests;
 mod time;
 
 pub use body::*;
@@ -21,6 +28,7 @@ pub use failure::*;
 pub use head::*;
 pub use id::*;
 pub use outcome::*;
+pub use progress::Place;
 pub use rules::*;
 pub use spec::*;
 pub use time::*;
