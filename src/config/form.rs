@@ -48,6 +48,11 @@ impl Size {
     pub const fn mib(n: u64) -> Self {
         Self(n << 20)
     }
+
+    /// For lengths in memory; what does not fit is the most that does.
+    pub fn in_memory(self) -> usize {
+        usize::try_from(self.0).unwrap_or(usize::MAX)
+    }
 }
 
 /// The units of a length of time in milliseconds, longest first.

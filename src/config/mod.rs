@@ -22,9 +22,9 @@ pub use complaint::{COMPLAINTS_MAX, Complaint, nearest};
 pub use form::{Size, read_length, show_length, show_size};
 pub use raw::File;
 pub use setting::{COMMAND, DEMO, RETRY, Row, SERVER, TOKEN, TOOL, TOOL_TABLES};
-pub use tokens::{Scope, Token};
-pub use tools::{CommandRun, HELPER_TOOLS, Output, Run};
+pub use tools::{HELPER_TOOLS, NAME_MAX, Run};
 
+use crate::http::auth::Token;
 use crate::job::{Millis, OnInterrupt, RetryPolicy, Throttle};
 use crate::service::{TaskSupport, Tool};
 use complaint::Complaints;
@@ -57,7 +57,7 @@ pub struct Retention {
 }
 
 /// One tool and what does its work.
-#[derive(Debug, Clone, PartialEq)]
+#[derive(Debug, Clone)]
 pub struct ToolConfig {
     /// What clients see and decisions depend on.
     pub tool: Tool,
@@ -66,7 +66,7 @@ pub struct ToolConfig {
 }
 
 /// What is true. Every field has been checked; contract 7 says what each means.
-#[derive(Debug, Clone, PartialEq)]
+#[derive(Debug, Clone)]
 pub struct Config {
     /// `server.listen`; loopback, unless there are tokens.
     pub listen: SocketAddr,
@@ -74,7 +74,7 @@ pub struct Config {
     pub data_dir: PathBuf,
     /// `server.public_url`, without a slash at its end.
     pub public_url: Option<String>,
-    /// `server.allowed_hosts` and the host of `public_url`, in lower case, each with or without a port.
+    /// `server.allowed_hosts`, besides the loopback names and the host of `public_url`; each with or without a port.
     pub allowed_hosts: Vec<String>,
     /// `server.allowed_origins`, in lower case.
     pub allowed_origins: Vec<String>,
@@ -82,8 +82,8 @@ pub struct Config {
     pub max_body: Size,
     /// `server.max_connections`.
     pub max_connections: usize,
-    /// `server.max_streams` of one principal; `None`: no limit, as without tokens.
-    pub max_streams: Option<usize>,
+    /// `server.max_streams` of one principal; `local` has no limit.
+    pub max_streams: usize,
     /// `server.header_timeout`.
     pub header_timeout: Millis,
     /// `server.stream_heartbeat`.
@@ -190,19 +190,15 @@ fn read_top(top: &Section<'_>, complaints: &mut Complaints) -> Option<Config> {
     let retry = read_retry(top, &RetryPolicy::default(), complaints)?;
     let tools = tools::read(top, &retry, complaints);
     let public_url = top.take(&key::PUBLIC_URL, complaints);
-    let mut hosts: Vec<String> = top.take(&key::ALLOWED_HOSTS, complaints)?.into_iter().map(|host| host.0).collect();
-    hosts.extend(public_url.iter().map(|url| url.host().to_ascii_lowercase()));
-    let max_streams = top.take(&key::MAX_STREAMS, complaints);
-    let streams_are_set = top.is_written(key::MAX_STREAMS.row.key);
     Some(Config {
         listen: read_listen(top, &tokens, complaints)?,
         data_dir: top.take(&key::DATA_DIR, complaints)?,
         public_url: public_url.map(|url| url.0),
-        allowed_hosts: hosts,
+        allowed_hosts: top.take(&key::ALLOWED_HOSTS, complaints)?.into_iter().map(|host| host.0).collect(),
         allowed_origins: top.take(&key::ALLOWED_ORIGINS, complaints)?.into_iter().map(|origin| origin.0).collect(),
         max_body: top.take(&key::MAX_BODY, complaints)?,
         max_connections: top.take(&key::MAX_CONNECTIONS, complaints)?,
-        max_streams: max_streams.filter(|_| streams_are_set || !tokens.is_empty()),
+        max_streams: top.take(&key::MAX_STREAMS, complaints)?,
         header_timeout: top.take(&key::HEADER_TIMEOUT, complaints)?,
         stream_heartbeat: top.take(&key::STREAM_HEARTBEAT, complaints)?,
         stream_write_timeout: top.take(&key::STREAM_WRITE_TIMEOUT, complaints)?,

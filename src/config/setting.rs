@@ -6,8 +6,10 @@ use std::marker::PhantomData;
 use std::net::SocketAddr;
 use std::path::PathBuf;
 
+use super::Durability;
 use super::form::{Argument, ExitCode, Form, HostName, Origin, Pairs, PublicUrl, Size};
-use super::{Durability, Output, Scope};
+use crate::handler::command::Form as Output;
+use crate::http::auth::Scope;
 use crate::job::{Millis, OnInterrupt};
 use crate::service::TaskSupport;
 
@@ -99,15 +101,15 @@ settings! {
     DATA_DIR: PathBuf = setting("server.data_dir", "Where the store is kept, in `store` under it. One process per directory.")
         .or("data").flag("data-dir");
     PUBLIC_URL: PublicUrl = setting("server.public_url", "The URL that links in answers begin with; without it they are paths.");
-    ALLOWED_HOSTS: Vec<HostName> = setting("server.allowed_hosts", "Host names that requests may use; others are answered 403. The host of `public_url` is always among them.")
-        .or("localhost,127.0.0.1,[::1]");
+    ALLOWED_HOSTS: Vec<HostName> = setting("server.allowed_hosts", "Host names that requests may use besides the loopback names and the host of `public_url`; others are answered 403.")
+        .or("");
     ALLOWED_ORIGINS: Vec<Origin> = setting("server.allowed_origins", "Origins of web pages that may call (CORS); others are answered 403.")
         .or("");
     MAX_BODY: Size = setting("server.max_body", "Largest request body; a larger one is answered 413.")
         .or("1MiB").within("1KiB", "1GiB");
     MAX_CONNECTIONS: usize = setting("server.max_connections", "Most connections at once; further ones are refused.")
         .or("20000").within("1", "1000000");
-    MAX_STREAMS: usize = setting("server.max_streams", "Most event streams of one principal at once; further ones are answered 429. Unlimited without tokens, unless it is set.")
+    MAX_STREAMS: usize = setting("server.max_streams", "Most event streams of one principal at once; further ones are answered 429. Without tokens there is no limit.")
         .or("1000").within("1", "1000000");
     HEADER_TIMEOUT: Millis = setting("server.header_timeout", "How long a request's head may take before the connection is closed.")
         .or("10s").within("100ms", "10m");
@@ -227,7 +229,7 @@ settings! {
     TOKEN:
     TOKEN_NAME: String = setting("name", "The principal: the owner of what it submits.");
     TOKEN_HASH: String = setting("hash", "`sha256:` and 64 hex digits.");
-    SCOPES: Vec<Scope> = setting("scopes", "Any of `submit`, `read`, `admin`.");
+    SCOPES: Vec<Scope> = setting("scopes", "Any of `submit`, `read`, `work`, `admin`.");
 }
 
 #[cfg(test)]

@@ -6,30 +6,10 @@ use super::complaint::Complaints;
 use super::form::choice;
 use super::raw::Section;
 use super::setting::{self as key, TOKEN};
+use crate::http::auth::{Scope, Token};
 
-/// What a token allows.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum Scope {
-    /// Making, cancelling and replaying jobs of one's own.
-    Submit,
-    /// Reading jobs and events of one's own.
-    Read,
-    /// Seeing and changing everybody's jobs.
-    Admin,
-}
-choice!(Scope, "\"submit\", \"read\", \"admin\"",
-    "submit" => Self::Submit, "read" => Self::Read, "admin" => Self::Admin);
-
-/// A caller that may come in.
-#[derive(Debug, Clone, PartialEq, Eq)]
-pub struct Token {
-    /// The principal: the owner of what it submits.
-    pub name: String,
-    /// SHA-256 of the token's text.
-    pub hash: [u8; 32],
-    /// What it may do.
-    pub scopes: Vec<Scope>,
-}
+choice!(Scope, "\"submit\", \"read\", \"work\", \"admin\"",
+    "submit" => Self::Submit, "read" => Self::Read, "work" => Self::Work, "admin" => Self::Admin);
 
 /// All of them; a name or hash belongs to one.
 pub(super) fn read(top: &Section<'_>, complaints: &mut Complaints) -> Vec<Token> {
@@ -74,7 +54,7 @@ fn read_token(section: &Section<'_>, complaints: &mut Complaints) -> Option<Toke
         }
         is_plain
     });
-    Some(Token { name: name?, hash: hash?, scopes: scopes? })
+    Some(Token { name: name?.into(), hash: hash?, scopes: scopes?.into_iter().collect() })
 }
 
 fn read_hex(text: &str) -> Option<[u8; 32]> {

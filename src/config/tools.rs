@@ -2,8 +2,6 @@
 //!
 //! In: the file's tables. Out: tools that the catalogue will take, each with a `Run`. Runs nothing.
 
-use std::path::PathBuf;
-
 use serde_json::{Value, json};
 use toml::de::DeValue;
 
@@ -12,6 +10,7 @@ use super::form::choice;
 use super::raw::{Section, to_json};
 use super::setting::{self as key, COMMAND, DEMO, RETRY, Row, TOOL, TOOL_TABLES};
 use super::{ToolConfig, read_retry};
+use crate::handler::{command, demo};
 use crate::job::{Millis, RetryPolicy, Rules};
 use crate::service::Tool;
 
@@ -21,41 +20,14 @@ pub const HELPER_TOOLS: [&str; 4] = ["get_job", "wait_for_jobs", "cancel_job", "
 /// Longest name of a tool or type (contract 7).
 pub const NAME_MAX: usize = 64;
 
-/// What a command's stdout is.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum Output {
-    /// The result, as text.
-    Text,
-    /// The result, as one JSON value.
-    Json,
-    /// One JSON object per line: events, then the result.
-    Events,
-}
-choice!(Output, "\"text\", \"json\" or \"events\"",
+choice!(command::Form, "\"text\", \"json\" or \"events\"",
     "text" => Self::Text, "json" => Self::Json, "events" => Self::Events);
 
-/// A child process per attempt.
-#[derive(Debug, Clone, PartialEq, Eq)]
-pub struct CommandRun {
-    /// Program and arguments, with `{payload.field}` in them; never empty.
-    pub command: Vec<String>,
-    /// What stdout is.
-    pub output: Output,
-    /// Environment variables to add.
-    pub env: Vec<(String, String)>,
-    /// Working directory; `None`: the server's.
-    pub cwd: Option<PathBuf>,
-    /// Exit codes that are retried, besides the usual.
-    pub transient_exit_codes: Vec<u8>,
-    /// Exit codes that blame the input, besides the usual.
-    pub permanent_exit_codes: Vec<u8>,
-}
-
 /// What does the work of a tool.
-#[derive(Debug, Clone, PartialEq, Eq)]
+#[derive(Debug, Clone)]
 pub enum Run {
     /// A child process.
-    Command(CommandRun),
+    Command(command::Settings),
     /// The gift analysis that comes with the binary.
     Demo {
         /// How long each stage takes at least.
@@ -73,7 +45,7 @@ const KINDS: &[&str] = &["command", "demo", "trial"];
 
 /// All tools of the file, in its order; the demo if it has none.
 pub(super) fn read(top: &Section<'_>, retry: &RetryPolicy, complaints: &mut Complaints) -> Vec<ToolConfig> {
-    let Some(section) = top.inner("tools", complaints) else { return vec![demo(retry)] };
+    let Some(section) = top.inner("tools", complaints) else { return vec![demo_tool(retry)] };
     let mut tools: Vec<ToolConfig> = Vec::new();
     for (name, value) in section.table {
         let name = name.get_ref().as_ref();
@@ -86,26 +58,23 @@ pub(super) fn read(top: &Section<'_>, retry: &RetryPolicy, complaints: &mut Comp
         }
         tools.push(tool);
     }
-    if section.table.is_empty() { vec![demo(retry)] } else { tools }
+    if section.table.is_empty() { vec![demo_tool(retry)] } else { tools }
 }
 
 /// What is served when nothing is configured.
-fn demo(retry: &RetryPolicy) -> ToolConfig {
-    let pace = key::PACE.default().unwrap_or_default();
-    let mut tool = plain_tool(DEMO_TOOL, DEMO_TYPE);
+fn demo_tool(retry: &RetryPolicy) -> ToolConfig {
+    let mut tool = plain_tool(demo::NAME, demo::JOB_TYPE);
     tool.rules.retry = retry.clone();
     dress_as_demo(&mut tool);
-    ToolConfig { tool, run: Run::Demo { pace } }
+    ToolConfig { tool, run: Run::Demo { pace: demo::DEFAULT_PACE } }
 }
 
-/// The demo's tool and type.
-const DEMO_TOOL: &str = "start_deep_analysis";
-const DEMO_TYPE: &str = "deep_gift_analysis";
-
-/// What the demo says of itself, where the file does not.
+/// What the demo says of itself, where the file does not. It keeps to its own schemas only.
 fn dress_as_demo(tool: &mut Tool) {
-    tool.title.get_or_insert_with(|| "Deep gift analysis".to_owned());
-    tool.description.get_or_insert_with(|| "Analyses a purchase history and ranks gift ideas.".to_owned());
+    tool.title.get_or_insert_with(|| demo::TITLE.to_owned());
+    tool.description.get_or_insert_with(|| demo::DESCRIPTION.to_owned());
+    tool.input_schema = demo::input_schema();
+    tool.output_schema = Some(demo::output_schema());
 }
 
 fn is_name(name: &str) -> bool {
@@ -145,7 +114,7 @@ fn plain_tool(name: &str, job_type: &str) -> Tool {
 fn read_tool(own: &Section<'_>, name: &str, retry: &RetryPolicy, complaints: &mut Complaints) -> Option<ToolConfig> {
     let tables: Vec<&str> = TOOL_TABLES.iter().map(|row| row.key).collect();
     own.check_keys(&[TOOL, RETRY], &tables, complaints);
-    let run = read_run(own, complaints);
+    let mut run = read_run(own, complaints);
     let is_demo = matches!(run, Some(Run::Demo { .. }));
     let job_type = own.take(&key::TYPE, complaints);
     if job_type.as_ref().is_some_and(|job_type| !is_name(job_type)) {
@@ -181,7 +150,16 @@ fn read_tool(own: &Section<'_>, name: &str, retry: &RetryPolicy, complaints: &mu
     match read_schema(own, "input_schema", complaints) {
         Some(schema) if schema.get("type") == Some(&json!("object")) => tool.input_schema = schema,
         Some(_) => own.refuse("input_schema", complaints, "expected `type = \"object\"`: arguments are an object"),
-        None if is_demo => dress_as_demo(&mut tool),
+        None => {}
+    }
+    match &mut run {
+        Some(Run::Demo { .. }) => dress_as_demo(&mut tool),
+        Some(Run::Command(settings)) => {
+            settings.cancel_grace = tool.cancel_grace;
+            settings.max_result = tool.max_result;
+        }
+        #[cfg(feature = "trial")]
+        Some(Run::Trial) => {}
         None => {}
     }
     Some(ToolConfig { tool, run: run? })
@@ -250,27 +228,26 @@ fn read_run(own: &Section<'_>, complaints: &mut Complaints) -> Option<Run> {
     }
 }
 
-fn read_command(run: &Section<'_>, complaints: &mut Complaints) -> Option<CommandRun> {
-    let command: Vec<String> = run.need(&key::ARGUMENTS, complaints)?.into_iter().map(|argument| argument.0).collect();
-    match command.first() {
-        None => run.refuse("command", complaints, "is empty: expected the program and its arguments"),
-        Some(program) if program.is_empty() || program.contains('{') => {
-            run.refuse("command", complaints, "expected a program first: it cannot come from the payload");
-        }
-        Some(_) => {}
-    }
-    let codes = |codes: Vec<super::form::ExitCode>| codes.into_iter().map(|code| code.0).collect::<Vec<u8>>();
-    let transient = codes(run.take(&key::TRANSIENT, complaints)?);
-    let permanent = codes(run.take(&key::PERMANENT, complaints)?);
-    if let Some(both) = transient.iter().find(|code| permanent.contains(code)) {
-        run.refuse("permanent_exit_codes", complaints, format!("{both} is also among transient_exit_codes"));
-    }
-    Some(CommandRun {
-        command,
+fn read_command(run: &Section<'_>, complaints: &mut Complaints) -> Option<command::Settings> {
+    let arguments = run.need(&key::ARGUMENTS, complaints)?;
+    let codes = |codes: Vec<super::form::ExitCode>| codes.into_iter().map(|code| i32::from(code.0)).collect::<Vec<_>>();
+    let settings = command::Settings {
+        command: arguments.into_iter().map(|argument| argument.0).collect(),
         output: run.take(&key::OUTPUT, complaints)?,
         env: run.take(&key::ENV, complaints).unwrap_or_default().0,
         cwd: run.take(&key::CWD, complaints),
-        transient_exit_codes: transient,
-        permanent_exit_codes: permanent,
-    })
+        transient_exit_codes: codes(run.take(&key::TRANSIENT, complaints)?),
+        permanent_exit_codes: codes(run.take(&key::PERMANENT, complaints)?),
+        // The tool's own, as soon as they are read.
+        cancel_grace: Millis::default(),
+        max_result: 0,
+    };
+    if let Err(why) = command::Program::new(settings.clone(), None) {
+        run.refuse("command", complaints, why);
+    }
+    let mut transient = settings.transient_exit_codes.iter();
+    if let Some(both) = transient.find(|code| settings.permanent_exit_codes.contains(code)) {
+        run.refuse("permanent_exit_codes", complaints, format!("{both} is also among transient_exit_codes"));
+    }
+    Some(settings)
 }
