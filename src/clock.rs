@@ -3,8 +3,8 @@
 //! The only file that reads the system clock. Everything else is handed a `Clock`.
 
 use std::collections::BTreeMap;
-use std::sync::{Arc, Mutex, PoisonError};
-use std::time::{Instant, SystemTime, UNIX_EPOCH};
+use std::sync::{Arc, LazyLock, Mutex, PoisonError};
+use std::time::{Duration, Instant, SystemTime, UNIX_EPOCH};
 
 use crate::job::{JobId, Millis, Timestamp};
 
@@ -12,6 +12,11 @@ use crate::job::{JobId, Millis, Timestamp};
 pub trait Clock: Send + Sync {
     /// The time of day. May jump either way when somebody sets the clock.
     fn now(&self) -> Timestamp;
+
+    /// Time since some moment in the past, never going back: for measuring lengths.
+    fn tick(&self) -> Duration {
+        Duration::from_millis(u64::try_from(self.now().0).unwrap_or(0))
+    }
 
     /// How long until `when`, for a timer; zero if it has come.
     fn until(&self, when: Timestamp) -> Millis {
@@ -43,6 +48,11 @@ impl Clock for System {
     fn now(&self) -> Timestamp {
         let since = SystemTime::now().duration_since(UNIX_EPOCH).unwrap_or_default();
         Timestamp(i64::try_from(since.as_millis()).unwrap_or(i64::MAX))
+    }
+
+    fn tick(&self) -> Duration {
+        static START: LazyLock<Instant> = LazyLock::new(Instant::now);
+        START.elapsed()
     }
 
     fn at(&self, when: Timestamp) -> crossbeam_channel::Receiver<Instant> {

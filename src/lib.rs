@@ -1,11 +1,14 @@
 //! longhaul gives MCP clients jobs that outlive the conversation.
 
 pub mod clock;
+pub mod core;
 pub mod events;
 pub mod handler;
 pub mod http;
 pub mod job;
+pub mod mcp;
 pub mod metrics;
+pub mod run;
 pub mod service;
 pub mod shutdown;
 pub mod store;

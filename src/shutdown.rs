@@ -2,6 +2,9 @@
 //!
 //! Neither knows nor ends anything itself.
 
+use std::fmt;
+use std::sync::{Arc, Mutex, PoisonError};
+
 use tokio::sync::watch;
 
 /// How far the end has come. Only ever rises.
@@ -19,14 +22,17 @@ pub enum Phase {
 }
 
 /// The end, as everybody sees it. Cheap to clone.
-#[derive(Debug, Clone)]
+#[derive(Clone, Default)]
 pub struct Shutdown {
     phase: watch::Sender<Phase>,
+    waiting: Arc<Mutex<Vec<(Phase, OnPhase)>>>,
 }
 
-impl Default for Shutdown {
-    fn default() -> Self {
-        Self { phase: watch::Sender::new(Phase::Running) }
+type OnPhase = Box<dyn FnOnce() + Send>;
+
+impl fmt::Debug for Shutdown {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_tuple("Shutdown").field(&self.phase()).finish()
     }
 }
 
@@ -38,6 +44,24 @@ impl Shutdown {
             *now = phase.max(*now);
             rises
         });
+        self.tell();
+    }
+
+    /// Calls `tell` once, when `phase` is reached or has been; on the thread that reaches it, so it must not block.
+    pub fn on(&self, phase: Phase, tell: impl FnOnce() + Send + 'static) {
+        self.waiting.lock().unwrap_or_else(PoisonError::into_inner).push((phase, Box::new(tell)));
+        self.tell();
+    }
+
+    fn tell(&self) {
+        let now = self.phase();
+        let due: Vec<_> = {
+            let mut waiting = self.waiting.lock().unwrap_or_else(PoisonError::into_inner);
+            waiting.extract_if(.., |(phase, _)| *phase <= now).collect()
+        };
+        for (_, tell) in due {
+            tell();
+        }
     }
 
     /// How far it has come.

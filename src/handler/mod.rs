@@ -3,7 +3,13 @@
 //! In: a claim, its payload and a context. Out: an `Outcome`; there is no second way out. Handlers block: each runs on a
 //! pool thread. Child processes live only here.
 
+pub mod command;
+pub mod demo;
+#[cfg(feature = "trial")]
+pub mod trial;
+
 use std::cell::{Cell, RefCell};
+use std::collections::HashMap;
 use std::sync::Arc;
 
 use bytes::Bytes;
@@ -17,6 +23,24 @@ pub trait Handler: Send + Sync {
     /// Does the work of one claim. Blocks until it is over, at most until the deadline plus the grace. A panic fails
     /// the job as fatal, code `panic`, and costs no thread.
     fn run(&self, claim: &Claim, payload: &Bytes, context: &RunContext<'_>) -> Outcome;
+}
+
+/// Who does the work, by job type.
+#[derive(Default)]
+pub struct Handlers {
+    by_type: HashMap<Arc<str>, Arc<dyn Handler>>,
+}
+
+impl Handlers {
+    /// Jobs of this type are run by `handler`; the one before, if any, is forgotten.
+    pub fn insert(&mut self, job_type: Arc<str>, handler: Arc<dyn Handler>) {
+        self.by_type.insert(job_type, handler);
+    }
+
+    /// Who runs jobs of this type.
+    pub fn of_type(&self, job_type: &str) -> Option<&dyn Handler> {
+        self.by_type.get(job_type).map(|handler| &**handler)
+    }
 }
 
 /// What an attempt logs is kept up to this many bytes, the newest (contract 4).
@@ -37,6 +61,11 @@ impl<'a> RunContext<'a> {
     /// For the worker that runs the attempt.
     pub fn new(source: &'a dyn WorkSource, claim: &'a Claim, clock: &'a Arc<dyn Clock>) -> Self {
         Self { source, claim, clock, log: RefCell::default(), partials: Cell::new(0), delivered: Cell::new(false) }
+    }
+
+    /// What is being run.
+    pub fn claim(&self) -> &'a Claim {
+        self.claim
     }
 
     /// Reports progress. Neither blocks nor waits for the disk; the core merges what comes too often.

@@ -241,6 +241,7 @@ impl From<Refused> for Problem {
                 Self::new(Code::IdempotencyConflict, format!("the key names job {id}, which has another payload"))
             }
             Refused::TooMany(limit) => Self::new(Code::TooMany, format!("{limit} is reached")),
+            Refused::Conflict => Self::new(Code::Busy, "it was changed meanwhile; try again"),
             Refused::Busy => Self::new(Code::Busy, "the server is busy; try again soon"),
             Refused::Draining => Self::new(Code::Draining, "the server is shutting down"),
             Refused::Unhealthy => Self::new(Code::Unhealthy, "the server has failed and will be restarted"),

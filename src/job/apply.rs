@@ -6,8 +6,9 @@
 use std::fmt;
 use std::sync::Arc;
 
+use super::progress::merge;
 use super::{
-    BodyRef, ClaimNo, Entry, Failure, Job, LOGS_MAX, LastError, Place, Progress, Receipt, Spec, State, Timestamp,
+    BodyRef, ClaimNo, Entry, Failure, Job, JobId, LOGS_MAX, LastError, Place, Progress, Receipt, Spec, State, Timestamp,
 };
 
 /// Why an entry cannot follow what came before it.
@@ -160,14 +161,7 @@ fn advance(job: &mut Job, at: Timestamp, entry: &Entry) -> Result<(), Impossible
             end(job, at, State::Failed { replayed_as: None });
         }
         Entry::Canceled { claim, by, reason, log } => stop(job, at, *claim, by, reason, *log)?,
-        Entry::Replayed { as_job } => match &mut job.state {
-            State::Failed { replayed_as: replayed_as @ None } => *replayed_as = Some(*as_job),
-            State::Failed { .. }
-            | State::Pending
-            | State::InProgress { .. }
-            | State::Completed(_)
-            | State::Canceled { .. } => return Err(Impossible::NotDeadLettered),
-        },
+        Entry::Replayed { as_job } => replay(job, *as_job)?,
     }
     Ok(())
 }
@@ -193,11 +187,13 @@ fn start(job: &mut Job, at: Timestamp, claim: ClaimNo, attempt: u32, worker: &Ar
 
 fn report(job: &mut Job, at: Timestamp, progress: &Progress) -> Result<(), Impossible> {
     job.claim().ok_or(Impossible::NotRunning)?;
+    let nothing = Progress::default();
     let place = Place::of(job, progress);
     if place > job.reached {
         job.reached = place;
     }
-    job.progress = Some(Arc::new(progress.clone()));
+    let last = job.progress.as_deref().unwrap_or(&nothing);
+    job.progress = Some(Arc::new(merge(last, progress)));
     job.progress_at = Some(at);
     Ok(())
 }
@@ -277,5 +273,17 @@ fn stop(
     receipt.stopped_at = Some(at.max(receipt.delivered_at.unwrap_or(receipt.requested_at)));
     job.cancel = Some(Arc::new(receipt));
     end(job, at, State::Canceled { by: by.clone(), reason: reason.clone() });
+    Ok(())
+}
+
+fn replay(job: &mut Job, as_job: JobId) -> Result<(), Impossible> {
+    match &mut job.state {
+        State::Failed { replayed_as: replayed_as @ None } => *replayed_as = Some(as_job),
+        State::Failed { .. }
+        | State::Pending
+        | State::InProgress { .. }
+        | State::Completed(_)
+        | State::Canceled { .. } => return Err(Impossible::NotDeadLettered),
+    }
     Ok(())
 }

@@ -126,7 +126,7 @@ pub struct Job {
     pub started_at: Option<Timestamp>,
     /// Time of the terminal entry.
     pub finished_at: Option<Timestamp>,
-    /// The last progress logged.
+    /// The last progress logged, what it left out taken from before, within the same step.
     pub progress: Option<Arc<Progress>>,
     /// When it was logged.
     pub progress_at: Option<Timestamp>,

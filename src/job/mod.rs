@@ -17,6 +17,8 @@ pub mod queue;
 pub mod retry;
 mod rules;
 mod spec;
+#[cfg(test)]
+mod tests;
 mod time;
 
 pub use body::*;

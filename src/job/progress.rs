@@ -40,7 +40,7 @@ pub(super) fn news(job: &Job, held: &mut Option<Progress>, report: &Progress, mo
         return None;
     }
     let merged = match held.take() {
-        Some(earlier) => merge(earlier, report),
+        Some(earlier) => merge(&earlier, &report),
         None => report,
     };
     if is_due(job, &merged, moment) {
@@ -65,7 +65,7 @@ fn sound(report: &Progress) -> Progress {
     }
 }
 
-/// Whether the report says nothing that the last logged one does not.
+/// Whether the report says nothing that the log has not said last.
 fn repeats(job: &Job, report: &Progress) -> bool {
     let nothing = Progress::default();
     let last = job.progress.as_deref().unwrap_or(&nothing);
@@ -78,17 +78,19 @@ fn repeats(job: &Job, report: &Progress) -> bool {
 /// Whether the report lies behind what this attempt logged, or not beyond what earlier ones did.
 fn moves_back(job: &Job, report: &Progress) -> bool {
     let place = Place::of(job, report);
-    place.is_some() && (place <= job.reached_before || place < job.reached)
+    let steps_before = job.reached_before.map_or(0, |place| place.step);
+    report.step.is_some_and(|step| step <= steps_before)
+        || place.is_some() && (place <= job.reached_before || place < job.reached)
 }
 
-/// Later fields win. A percentage held back belongs to its step: a report of another step drops it.
-fn merge(earlier: Progress, later: Progress) -> Progress {
+/// Later fields win. A percentage and a message belong to their step: a report of another step drops them.
+pub(super) fn merge(earlier: &Progress, later: &Progress) -> Progress {
     let step_changed = later.step.is_some() && later.step != earlier.step;
     Progress {
-        percent: later.percent.or(earlier.percent.filter(|_| !step_changed)),
         step: later.step.or(earlier.step),
         total_steps: later.total_steps.or(earlier.total_steps),
-        message: later.message.or(earlier.message),
+        percent: later.percent.or(earlier.percent.filter(|_| !step_changed)),
+        message: later.message.clone().or(earlier.message.clone().filter(|_| !step_changed)),
     }
 }
 

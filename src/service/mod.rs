@@ -3,17 +3,27 @@
 //! In: a viewer and a wish. Out: a durable answer or a `Refused`. Another principal's job looks like a missing one.
 
 use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::Duration;
 
 use bytes::Bytes;
 
-use crate::events::{Published, Scope, Start, Tail};
-use crate::job::{BodyRef, Head, JobId, Timestamp};
-use crate::metrics::Vitals;
-use crate::store::{Bounds, Listing, Query};
+use crate::clock::Clock;
+use crate::core::{Busy, Handle};
+use crate::events::{self, Published};
+use crate::job::{Head, JobId, Timestamp};
+use crate::store::{self, Bounds, Store};
 
+mod act;
+mod read;
+mod submit;
 mod tool;
 mod view;
+mod vitals;
+mod wait;
+
+pub use submit::AHEAD_MAX;
+pub use wait::WATCHED_MAX;
 
 pub use tool::{Catalogue, TaskSupport, Tool};
 pub use view::{Bodies, Detail, ErrorView, JobView, Links, ProgressView, RESULT_INLINE_MAX, ReceiptView};
@@ -109,6 +119,8 @@ pub enum Refused {
     NotDeadLettered,
     /// 409 `already_replayed`, as this job.
     AlreadyReplayed(JobId),
+    /// A small named record did not hold what was expected: read it again.
+    Conflict,
 }
 
 /// What became of a cancel.
@@ -120,150 +132,58 @@ pub struct Canceling {
     pub under_way: bool,
 }
 
-/// A page of the log as JSON.
-#[derive(Debug, Clone)]
-pub struct Page {
-    /// Event envelopes, each one line of JSON.
-    pub events: Vec<Bytes>,
-    /// Where the next page begins.
-    pub cursor: crate::job::EventId,
-    /// More is there already.
-    pub has_more: bool,
-    /// The `reset` object, where one is due.
-    pub reset: Option<crate::events::Reset>,
+/// What the façade stands in front of.
+pub struct Parts {
+    /// What the tools are.
+    pub catalogue: Arc<Catalogue>,
+    /// Where commands go.
+    pub core: Handle,
+    /// What is visible.
+    pub published: Arc<Published>,
+    /// When it is.
+    pub clock: Arc<dyn Clock>,
 }
 
 /// The façade. One for the process, shared.
 pub struct Service {
     /// What the tools are.
     pub catalogue: Arc<Catalogue>,
+    core: Handle,
     published: Arc<Published>,
+    clock: Arc<dyn Clock>,
+    is_unhealthy: AtomicBool,
 }
 
 impl Service {
-    /// Creates a job, or finds the one that its key names. Durable when it returns.
-    ///
-    /// # Errors
-    /// Any `Refused` but the last three.
-    pub async fn submit(&self, viewer: &Viewer, submit: Submit) -> Result<Submitted, Refused> {
-        todo!()
-    }
-
-    /// The job, as last synced.
-    ///
-    /// # Errors
-    /// `NoSuchJob`, `Busy`, `Unhealthy`.
-    pub async fn job(&self, viewer: &Viewer, id: JobId) -> Result<Arc<Head>, Refused> {
-        todo!()
-    }
-
-    /// Jobs newest first, unfinished and ended merged, restricted to what the viewer sees. Stable under inserts.
-    ///
-    /// # Errors
-    /// `Busy`, `Unhealthy`.
-    pub async fn jobs(&self, viewer: &Viewer, query: Query) -> Result<Listing, Refused> {
-        todo!()
-    }
-
-    /// Ends a pending job at once; tells a running one to stop and returns when that wish is durable.
-    ///
-    /// # Errors
-    /// `NoSuchJob`, `Busy`, `Draining`, `Unhealthy`.
-    pub async fn cancel(&self, viewer: &Viewer, id: JobId, reason: Option<String>) -> Result<Canceling, Refused> {
-        todo!()
-    }
-
-    /// Makes a new job from a dead letter; both are durable when it returns.
-    ///
-    /// # Errors
-    /// `NoSuchJob`, `NotDeadLettered`, `AlreadyReplayed`, and what `submit` refuses.
-    pub async fn retry(&self, viewer: &Viewer, id: JobId) -> Result<Arc<Head>, Refused> {
-        todo!()
-    }
-
-    /// The job once it has ended, or as it is when `at_most` has passed. Holds no thread.
-    ///
-    /// # Errors
-    /// As `job`.
-    pub async fn wait(&self, viewer: &Viewer, id: JobId, at_most: Duration) -> Result<Arc<Head>, Refused> {
-        todo!()
-    }
-
-    /// Returns as soon as one of the jobs has an entry after the revision given beside it, or `at_most` has passed:
-    /// the jobs that changed. Unknown ids are passed over. Holds no thread.
-    ///
-    /// # Errors
-    /// `Busy`, `Unhealthy`.
-    pub async fn wait_any(
-        &self,
-        viewer: &Viewer,
-        seen: &[(JobId, u32)],
-        at_most: Duration,
-    ) -> Result<Vec<Arc<Head>>, Refused> {
-        todo!()
-    }
-
-    /// Bytes `offset..offset + limit` of a body that the job's record names.
-    ///
-    /// # Errors
-    /// `NoSuchJob` if it has been forgotten meanwhile; `Busy`, `Unhealthy`.
-    pub async fn body(&self, job: JobId, name: BodyRef, offset: u64, limit: usize) -> Result<Bytes, Refused> {
-        todo!()
-    }
-
-    /// A reader of the feed or of one job's stream.
-    ///
-    /// # Errors
-    /// `NoSuchJob`, `Busy`, `Unhealthy`.
-    pub async fn tail(&self, viewer: &Viewer, scope: Scope, start: Start) -> Result<Tail, Refused> {
-        todo!()
-    }
-
-    /// The log in pages.
-    ///
-    /// # Errors
-    /// As `tail`.
-    pub async fn page(&self, viewer: &Viewer, scope: Scope, start: Start, limit: usize) -> Result<Page, Refused> {
-        todo!()
-    }
-
-    /// The job as JSON (contract 1), bodies included as far as they are asked for and small enough.
-    ///
-    /// # Errors
-    /// `Busy`, `Unhealthy`.
-    pub async fn view(&self, head: &Head, links: &Links) -> Result<JobView, Refused> {
-        todo!()
-    }
-
-    /// Reads the small named records whose names start with `prefix`.
-    ///
-    /// # Errors
-    /// `Busy`, `Unhealthy`.
-    pub async fn cells(&self, prefix: &'static str) -> Result<Vec<(String, Bytes)>, Refused> {
-        todo!()
-    }
-
-    /// Writes or removes small named records. Durable when it returns.
-    ///
-    /// # Errors
-    /// `Busy`, `Draining`, `Unhealthy`.
-    pub async fn put_cells(&self, cells: Vec<crate::store::CellChange>) -> Result<(), Refused> {
-        todo!()
+    /// The façade of these parts.
+    pub fn new(parts: Parts) -> Self {
+        let Parts { catalogue, core, published, clock } = parts;
+        Self { catalogue, core, published, clock, is_unhealthy: AtomicBool::new(false) }
     }
 
     /// The time.
     pub fn now(&self) -> Timestamp {
-        todo!()
+        self.clock.now()
     }
 
     /// The log as far as it is durable.
     pub fn bounds(&self) -> Bounds {
-        todo!()
+        self.published.bounds()
     }
 
-    /// Up to three of the viewer's own jobs whose ids look like `text`.
-    pub async fn near_misses(&self, viewer: &Viewer, text: &str) -> Vec<JobId> {
-        todo!()
+    /// Recent frames, published heads and those who wait: for `http` and its metrics.
+    pub fn published(&self) -> &Arc<Published> {
+        &self.published
+    }
+
+    /// Whether the store has failed or the core has ended: the process is about to end.
+    pub fn is_unhealthy(&self) -> bool {
+        self.is_unhealthy.load(Ordering::Relaxed)
+    }
+
+    /// Marks the process as about to end.
+    pub fn set_unhealthy(&self) {
+        self.is_unhealthy.store(true, Ordering::Relaxed);
     }
 
     /// Whether a new job would be taken right now.
@@ -271,14 +191,48 @@ impl Service {
     /// # Errors
     /// `Draining`, `Unhealthy`, `DiskFull`.
     pub fn ready(&self) -> Result<(), Refused> {
-        todo!()
+        match (self.is_unhealthy(), self.core.is_draining(), self.core.disk_is_low()) {
+            (true, _, _) => Err(Refused::Unhealthy),
+            (_, true, _) => Err(Refused::Draining),
+            (_, _, true) => Err(Refused::DiskFull),
+            (false, false, false) => Ok(()),
+        }
     }
 
-    /// How the server is, for `/metrics`. May look at every unfinished job and at the disk: not for a hot path.
-    ///
-    /// # Errors
-    /// `Busy`, `Unhealthy`.
-    pub async fn vitals(&self) -> Result<Vitals, Refused> {
-        todo!()
+    /// Asks one of the reader threads: the only way from here to the store.
+    async fn ask<T: Send + 'static>(
+        &self,
+        question: impl FnOnce(&dyn Store) -> T + Send + 'static,
+    ) -> Result<T, Refused> {
+        self.published.readers.ask(question).await.map_err(|_| Refused::Busy)
+    }
+
+    /// A store that has failed makes the process unhealthy.
+    fn failed(&self, error: &store::Error) -> Refused {
+        tracing::error!(%error, "the store failed a read");
+        self.set_unhealthy();
+        Refused::Unhealthy
+    }
+}
+
+impl From<events::Error> for Refused {
+    fn from(error: events::Error) -> Self {
+        match error {
+            events::Error::Busy => Self::Busy,
+            events::Error::Forgotten => Self::NoSuchJob,
+            events::Error::Unreadable(error) => {
+                tracing::error!(%error, "the store failed a read");
+                Self::Unhealthy
+            }
+        }
+    }
+}
+
+impl From<Busy> for Refused {
+    fn from(busy: Busy) -> Self {
+        match busy {
+            Busy::Full => Self::Busy,
+            Busy::Gone => Self::Draining,
+        }
     }
 }

@@ -4,6 +4,13 @@
 //! Nothing newer than the last synced commit is ever returned (the watermark). No transactions, iterators or types of a
 //! backend cross this seam; `conformance` is the proof that a backend keeps it.
 
+mod chunk;
+mod codec;
+#[cfg(any(test, feature = "trial"))]
+pub mod conformance;
+pub mod memory;
+pub mod sled;
+
 use std::sync::Arc;
 
 use bytes::Bytes;
@@ -37,6 +44,16 @@ impl std::fmt::Display for Error {
 }
 
 impl std::error::Error for Error {}
+
+/// When a commit counts as done.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+pub enum Durability {
+    /// Once the disk has it: what was acknowledged survives a power cut.
+    #[default]
+    Disk,
+    /// Once the system has it: what was acknowledged survives the death of the process, not that of the machine.
+    Process,
+}
 
 /// A precondition of a change did not hold: somebody else changed the subject. Reload and decide again.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -90,6 +107,10 @@ pub struct Bounds {
     /// The watermark: the last synced position, `Position::ZERO` in a new log. Never below `floor` - 1.
     pub last: Position,
 }
+
+/// Largest value of a cell, in bytes. A larger one is a bug of the caller: the store keeps it, but no longer promises
+/// that its files stay small.
+pub const CELL_MAX: usize = 4 * 1024;
 
 /// Which ended jobs to list, newest first.
 #[derive(Debug, Clone, Default)]
@@ -233,4 +254,11 @@ pub trait Store: Send + Sync {
 
     /// Flushes and gives up the directory's lock; the store is not used afterwards.
     fn close(&self) -> Result<(), Error>;
+}
+
+/// A number that tells a new log from every other.
+fn mint_epoch() -> Epoch {
+    // The random half of a UUID whose time is fixed: chance without a clock.
+    let chance = uuid::Uuid::new_v7(uuid::Timestamp::from_unix(uuid::NoContext, 0, 0)).as_u128();
+    Epoch((chance & u128::from(u32::MAX)) as u32)
 }

@@ -1,0 +1,113 @@
+//! The way in: sends wishes to the core and hands back the wait for its answer.
+//!
+//! Async callers never block here: a full lane is `Busy`.
+
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
+
+use crossbeam_channel::{Sender, TrySendError};
+use tokio::sync::oneshot;
+
+use super::inbox::{ActRefusal, Creation, Inner, ReplayRefusal, Submission, SubmitAnswer};
+use crate::job::{Command, Head, JobId};
+use crate::store::{CellChange, Conflict};
+
+/// Why the core could not be asked, or did not answer.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Busy {
+    /// The lane is full right now: come back later.
+    Full,
+    /// The core has ended.
+    Gone,
+}
+
+/// The core, to those who ask it. Cheap to clone.
+#[derive(Clone)]
+pub struct Handle {
+    pub(super) inner: Sender<Inner>,
+    pub(super) submit: Sender<Submission>,
+    pub(super) signs: Arc<Signs>,
+}
+
+/// What the core shows of itself without being asked.
+#[derive(Default)]
+pub(super) struct Signs {
+    pub draining: AtomicBool,
+    pub disk_is_low: AtomicBool,
+}
+
+impl Handle {
+    /// Asks for a new job. The answer is durable when it comes.
+    ///
+    /// # Errors
+    /// `Busy::Full`, `Busy::Gone`.
+    pub async fn submit(&self, creation: Box<Creation>) -> Result<SubmitAnswer, Busy> {
+        let (reply, answer) = oneshot::channel();
+        self.submit.try_send(Submission { creation, reply }).map_err(|why| refused(&why))?;
+        answer.await.map_err(|_| Busy::Gone)
+    }
+
+    /// Acts on an unfinished job. The answer, the head as it is then, is durable when it comes.
+    ///
+    /// # Errors
+    /// `Busy::Full`, `Busy::Gone`.
+    pub async fn act(&self, job: JobId, command: Command) -> Result<Result<Arc<Head>, ActRefusal>, Busy> {
+        self.ask(|reply| Inner::Act { job, command, reply }).await
+    }
+
+    /// Makes a new job from a dead letter; the answer is the new job's head.
+    ///
+    /// # Errors
+    /// `Busy::Full`, `Busy::Gone`.
+    pub async fn replay(&self, of: JobId, creation: Box<Creation>) -> Result<Result<Arc<Head>, ReplayRefusal>, Busy> {
+        self.ask(|reply| Inner::Replay { of, creation, reply }).await
+    }
+
+    /// Writes small named records. `Conflict` if one does not hold what was expected; then none is written.
+    ///
+    /// # Errors
+    /// `Busy::Full`, `Busy::Gone`.
+    pub async fn cells(&self, cells: Vec<CellChange>) -> Result<Result<(), Conflict>, Busy> {
+        self.ask(|reply| Inner::Cells { cells, reply }).await
+    }
+
+    /// Whether new jobs are refused because the server shuts down.
+    pub fn is_draining(&self) -> bool {
+        self.signs.draining.load(Ordering::Relaxed)
+    }
+
+    /// Whether new jobs were last refused because the disk is below its reserve.
+    pub fn disk_is_low(&self) -> bool {
+        self.signs.disk_is_low.load(Ordering::Relaxed)
+    }
+
+    /// From now on no job is accepted and no claim handed out. May block for room in the lane.
+    pub fn drain(&self) {
+        self.signs.draining.store(true, Ordering::Relaxed);
+        // A core that has ended drains no more.
+        let _ = self.inner.send(Inner::Drain);
+    }
+
+    /// Asks running attempts to come back uncounted. May block for room in the lane.
+    pub fn release(&self) {
+        let _ = self.inner.send(Inner::Release);
+    }
+
+    /// Ends the core: what still runs is released, the store closed. Its end is told by `Fatal`. May block.
+    pub fn close(&self) {
+        let _ = self.inner.send(Inner::Close);
+    }
+
+    async fn ask<T>(&self, wish: impl FnOnce(oneshot::Sender<T>) -> Inner) -> Result<T, Busy> {
+        let (reply, answer) = oneshot::channel();
+        self.inner.try_send(wish(reply)).map_err(|why| refused(&why))?;
+        answer.await.map_err(|_| Busy::Gone)
+    }
+}
+
+fn refused<T>(why: &TrySendError<T>) -> Busy {
+    match why {
+        TrySendError::Full(_) => Busy::Full,
+        TrySendError::Disconnected(_) => Busy::Gone,
+    }
+}

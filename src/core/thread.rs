@@ -1,0 +1,219 @@
+//! The loop: wait, gather a group, decide it, commit it, publish it, sweep a little.
+
+use std::collections::HashMap;
+use std::sync::Arc;
+use std::time::Instant;
+
+use crossbeam_channel::{Receiver, never, select_biased};
+
+use super::claims::Claimer;
+use super::group::{GROUP_MAX, Group, Live, Table};
+use super::handle::{Handle, Signs};
+use super::inbox::{INNER_MAX, Inner, SUBMIT_MAX, Submission};
+use super::publish::Reply;
+use super::sweep::{Retention, Sweep};
+use crate::clock::Clock;
+use crate::events::Published;
+use crate::job::queue::Queue;
+use crate::job::{Head, JobId, Rules, Throttle, Timestamp};
+use crate::metrics::Metrics;
+use crate::store::{self, Store};
+use crate::work::StopFlag;
+
+/// Settings of the core (contract 7).
+#[derive(Debug, Clone)]
+pub struct Options {
+    /// `queue.max_pending`
+    pub max_pending: u64,
+    /// `queue.max_pending_bytes`
+    pub max_pending_bytes: u64,
+    /// `store.disk_reserve`, in bytes; `None`: the smaller of 256 MiB and 5 % of the disk.
+    pub disk_reserve: Option<u64>,
+    /// `progress.*`
+    pub throttle: Throttle,
+    /// `retention.*`
+    pub retention: Retention,
+}
+
+/// What the core works with.
+pub struct Parts {
+    /// Where it commits.
+    pub store: Arc<dyn Store>,
+    /// When it is.
+    pub clock: Arc<dyn Clock>,
+    /// Where it tells.
+    pub published: Arc<Published>,
+    /// Rules by job type; a type without has the defaults.
+    pub rules: HashMap<Arc<str>, Rules>,
+    /// What it counts.
+    pub metrics: Arc<Metrics>,
+}
+
+/// How the core ended.
+#[derive(Debug)]
+pub enum Fatal {
+    /// It was asked to.
+    Closed,
+    /// The store failed.
+    Store(store::Error),
+    /// A bug: it panicked, or its own entries did not fit.
+    Bug(String),
+}
+
+/// What woke the core.
+pub(super) enum Wish {
+    Inner(Inner),
+    Submit(Submission),
+    /// A due time has come, or there is more to hand out.
+    Due,
+}
+
+pub(super) struct Core {
+    pub parts: Parts,
+    pub options: Options,
+    pub inner: Receiver<Inner>,
+    pub submit: Receiver<Submission>,
+    pub table: Table,
+    pub queue: Queue,
+    /// The stop flags of running attempts.
+    pub running: HashMap<JobId, Arc<StopFlag>>,
+    pub claimer: Option<Claimer>,
+    pub draining: bool,
+    pub closing: bool,
+    /// Answers that wait for the commit.
+    pub replies: Vec<Reply>,
+    pub sweep: Sweep,
+    pub disk: super::decide::Disk,
+    pub signs: Arc<Signs>,
+    pub default_rules: Rules,
+    timer: Option<(Timestamp, Receiver<Instant>)>,
+    /// The last group stopped handing out claims because it was full.
+    pub more_claims: bool,
+}
+
+/// Starts the core over the heads that `recover` returned. `on_end` is called once, on the core's thread, when it has
+/// ended for whatever reason.
+///
+/// # Errors
+/// The thread could not be made.
+pub fn start(
+    parts: Parts,
+    options: Options,
+    heads: &[Arc<Head>],
+    on_end: impl FnOnce(Fatal) + Send + 'static,
+) -> std::io::Result<Handle> {
+    let (inner_in, inner) = crossbeam_channel::bounded(INNER_MAX);
+    let (submit_in, submit) = crossbeam_channel::bounded(SUBMIT_MAX);
+    let mut core = Core {
+        parts,
+        options,
+        inner,
+        submit,
+        table: Table::default(),
+        queue: Queue::new(),
+        running: HashMap::new(),
+        claimer: None,
+        draining: false,
+        closing: false,
+        replies: Vec::new(),
+        sweep: Sweep::default(),
+        disk: super::decide::Disk::default(),
+        signs: Arc::default(),
+        default_rules: Rules::default(),
+        timer: None,
+        more_claims: false,
+    };
+    core.load(heads);
+    let signs = core.signs.clone();
+    std::thread::Builder::new().name("core".into()).spawn(move || {
+        let ended = std::panic::catch_unwind(std::panic::AssertUnwindSafe(|| core.run()));
+        on_end(ended.unwrap_or_else(|panic| Fatal::Bug(crate::panic_text(&*panic))));
+    })?;
+    Ok(Handle { inner: inner_in, submit: submit_in, signs })
+}
+
+impl Core {
+    fn load(&mut self, heads: &[Arc<Head>]) {
+        for (job_type, rules) in &self.parts.rules {
+            self.queue.set_limit(job_type, rules.concurrency);
+        }
+        let now = self.parts.clock.now();
+        for head in heads {
+            self.queue.pending(&head.job, now);
+            self.table.payload_bytes += head.job.spec.payload.len;
+            self.table.live.insert(head.job.id(), Live { head: head.clone(), held: None });
+        }
+    }
+
+    fn run(&mut self) -> Fatal {
+        loop {
+            let wish = match self.wait() {
+                Some(wish) => wish,
+                None => return Fatal::Bug("every handle of the core is gone".into()),
+            };
+            if let Err(fatal) = self.turn(wish) {
+                return fatal;
+            }
+            if self.closing {
+                return match self.parts.store.close() {
+                    Ok(()) => Fatal::Closed,
+                    Err(error) => Fatal::Store(error),
+                };
+            }
+        }
+    }
+
+    /// One group, from its first wish to its wake-ups.
+    fn turn(&mut self, wish: Wish) -> Result<(), Fatal> {
+        let mut group = Group::new(self.parts.clock.now());
+        self.decide_due(&mut group)?;
+        self.decide(&mut group, wish)?;
+        for _ in 1..GROUP_MAX {
+            let next = self.inner.try_recv().map(Wish::Inner).or_else(|_| self.submit.try_recv().map(Wish::Submit));
+            let Ok(next) = next else { break };
+            self.decide(&mut group, next)?;
+        }
+        self.hand_out(&mut group)?;
+        self.commit_and_publish(group)?;
+        self.sweep_some()
+    }
+
+    /// Blocks until somebody wants something or a due time has come. `None` once nobody can want anything any more.
+    fn wait(&mut self) -> Option<Wish> {
+        if self.more_claims {
+            return Some(Wish::Due);
+        }
+        if let Ok(wish) = self.inner.try_recv() {
+            return Some(Wish::Inner(wish));
+        }
+        let timer = self.timer();
+        select_biased! {
+            recv(self.inner) -> wish => wish.ok().map(Wish::Inner),
+            recv(self.submit) -> wish => wish.ok().map(Wish::Submit),
+            recv(timer) -> _ => {
+                self.timer = None;
+                Some(Wish::Due)
+            }
+        }
+    }
+
+    fn timer(&mut self) -> Receiver<Instant> {
+        let Some(due) = self.queue.next_due().into_iter().chain(self.sweep.due()).min() else {
+            self.timer = None;
+            return never();
+        };
+        match &self.timer {
+            Some((when, timer)) if *when == due => timer.clone(),
+            _ => {
+                let timer = self.parts.clock.at(due);
+                self.timer = Some((due, timer.clone()));
+                timer
+            }
+        }
+    }
+
+    /// The rules for jobs of this type.
+    pub fn rules(&self, job_type: &str) -> &Rules {
+        self.parts.rules.get(job_type).unwrap_or(&self.default_rules)
+    }
+}

@@ -1,0 +1,1 @@
+//! Jobs whose lives are told by hand, for a store in memory.

@@ -1,0 +1,3 @@
+//! What readers of the log are promised.
+
+pub(crate) mod fixture;

@@ -1,0 +1,353 @@
+//! Follows one child from its start to its end: one thread, one loop, five descriptors.
+//!
+//! In: what goes to stdin. Out: stdout to a sink, stderr to the log, and how it ended. Sleeps until a pipe, the child, the stop
+//! flag or a time asks for it: nothing is looked at in intervals, and no pipe waits for another.
+
+use std::io::{self, PipeReader, Read, Write};
+use std::os::fd::AsFd;
+use std::process::{ChildStderr, ChildStdin, ChildStdout, ExitStatus};
+
+use rustix::event::{PollFd, PollFlags, Timespec, poll};
+use rustix::process::Signal;
+
+use super::child::Child;
+use super::lines::{Lines, Long, TooLong};
+use super::protocol;
+use crate::handler::RunContext;
+use crate::job::{Class, Millis, Outcome, Timestamp};
+use crate::work::Stop;
+
+/// How long output is still read after the child has exited: a grandchild may hold the pipe for ever.
+pub const OUTPUT_GRACE: Millis = Millis(250);
+
+/// Most bytes taken from a pipe before the loop looks at everything else again.
+const READ_BYTES: usize = 64 * 1024;
+
+/// Longest line of stderr; a longer one is kept in pieces.
+pub const STDERR_LINE_MAX: usize = 8 * 1024;
+
+/// A wait for the time of day looks again after this, in case the clock was set.
+const LOOK_AGAIN: Millis = Millis::seconds(60);
+
+/// Takes what the child writes to stdout.
+pub trait Sink {
+    /// Takes some bytes.
+    ///
+    /// # Errors
+    /// The outcome of an attempt that has to be ended because of them.
+    fn take(&mut self, bytes: &[u8]) -> Result<(), Outcome>;
+}
+
+/// What goes to stdin.
+pub struct Input {
+    pending: Vec<u8>,
+    /// It stays open behind that, and a cancel is told there.
+    open: bool,
+}
+
+impl Input {
+    /// One line, then the end.
+    pub fn whole(line: String) -> Self {
+        Self { pending: (line + "\n").into_bytes(), open: false }
+    }
+
+    /// One line, and more may follow.
+    pub fn open(line: String) -> Self {
+        Self { pending: (line + "\n").into_bytes(), open: true }
+    }
+}
+
+/// Why the child was ended before it ended by itself.
+pub enum Why {
+    /// The attempt was to stop.
+    Stopped(Stop),
+    /// The deadline passed.
+    Late,
+    /// It wrote what it must not.
+    Violation(Box<Outcome>),
+}
+
+impl Why {
+    /// The attempt's outcome, unless there is a better one.
+    pub fn into_outcome(self) -> Outcome {
+        match self {
+            Self::Stopped(_) => Outcome::failed(Class::Transient, None, "the attempt was stopped"),
+            Self::Late => Outcome::timed_out("the program did not end in time"),
+            Self::Violation(outcome) => *outcome,
+        }
+    }
+
+    fn word(&self) -> &'static str {
+        match self {
+            Self::Stopped(Stop::Cancel) => "cancel",
+            Self::Stopped(Stop::Shutdown) => "shutdown",
+            Self::Stopped(Stop::Stale) => "stale",
+            Self::Late => "timeout",
+            Self::Violation(_) => "protocol_error",
+        }
+    }
+}
+
+/// How it ended.
+pub struct Ended {
+    /// The child's own status.
+    pub status: ExitStatus,
+    /// Why it was ended, unless it ended by itself.
+    pub why: Option<Why>,
+}
+
+/// Follows the child until it has exited and its output is read, or `OUTPUT_GRACE` later; then ends the rest of its group. On a
+/// stop or at the deadline: `cancel` line, SIGTERM, `grace`, SIGKILL.
+///
+/// # Errors
+/// The operating system's; the child has been ended then as well, once `child` is dropped.
+pub fn run(
+    child: &mut Child,
+    input: Input,
+    sink: &mut dyn Sink,
+    context: &RunContext<'_>,
+    grace: Millis,
+) -> io::Result<Ended> {
+    let (stdin, stdout, stderr) = child.take_pipes();
+    for pipe in [stdin.as_ref().map(AsFd::as_fd), stdout.as_ref().map(AsFd::as_fd), stderr.as_ref().map(AsFd::as_fd)] {
+        pipe.map_or(Ok(()), |pipe| rustix::io::ioctl_fionbio(pipe, true))?;
+    }
+    let (wake, waker) = io::pipe()?;
+    context.claim().stop.on_stop(move |_| drop(waker));
+    let mut pump = Pump {
+        child,
+        sink,
+        context,
+        grace,
+        input,
+        stdin,
+        stdout,
+        stderr,
+        wake: Some(wake),
+        log: Lines::new(STDERR_LINE_MAX, Long::Cut),
+        buffer: vec![0; READ_BYTES],
+        why: None,
+        kill_at: None,
+        read_until: None,
+    };
+    while !pump.is_over() {
+        pump.wait()?;
+        pump.notice_time();
+    }
+    pump.log_rest();
+    let why = pump.why.take();
+    Ok(Ended { status: child.reap()?, why })
+}
+
+struct Pump<'a, 'c> {
+    child: &'a mut Child,
+    sink: &'a mut dyn Sink,
+    context: &'a RunContext<'c>,
+    grace: Millis,
+    input: Input,
+    stdin: Option<ChildStdin>,
+    stdout: Option<ChildStdout>,
+    stderr: Option<ChildStderr>,
+    /// Ends when the attempt is to stop.
+    wake: Option<PipeReader>,
+    log: Lines,
+    buffer: Vec<u8>,
+    why: Option<Why>,
+    kill_at: Option<Timestamp>,
+    /// Set once the child has exited.
+    read_until: Option<Timestamp>,
+}
+
+/// What one turn of the loop found ready.
+#[derive(Default)]
+struct Ready {
+    exited: bool,
+    wake: bool,
+    stdin: bool,
+    stdout: bool,
+    stderr: bool,
+}
+
+impl Pump<'_, '_> {
+    fn is_over(&self) -> bool {
+        self.read_until.is_some() && self.stdout.is_none() && self.stderr.is_none()
+    }
+
+    /// Sleeps until something is ready, and deals with it.
+    fn wait(&mut self) -> io::Result<()> {
+        let ready = self.ready()?;
+        if ready.wake {
+            self.wake = None;
+            self.notice_stop();
+        }
+        if ready.stdin {
+            self.write();
+        }
+        if ready.stdout {
+            self.read_stdout();
+        }
+        if ready.stderr {
+            self.read_stderr();
+        }
+        if ready.exited {
+            self.stdin = None;
+            self.read_until = Some(self.context.clock.now().plus(OUTPUT_GRACE));
+        }
+        Ok(())
+    }
+
+    fn ready(&self) -> io::Result<Ready> {
+        let mut names: Vec<fn(&mut Ready)> = Vec::with_capacity(5);
+        let mut fds = Vec::with_capacity(5);
+        if let Some(watch) = self.child.watch().filter(|_| self.read_until.is_none()) {
+            fds.push(PollFd::from_borrowed_fd(watch, PollFlags::IN));
+            names.push(|ready| ready.exited = true);
+        }
+        if let Some(wake) = &self.wake {
+            fds.push(PollFd::new(wake, PollFlags::IN));
+            names.push(|ready| ready.wake = true);
+        }
+        if let Some(stdin) = &self.stdin {
+            // Asked for nothing, it still says when the child has closed its end.
+            let room = if self.input.pending.is_empty() { PollFlags::empty() } else { PollFlags::OUT };
+            fds.push(PollFd::new(stdin, room));
+            names.push(|ready| ready.stdin = true);
+        }
+        if let Some(stdout) = &self.stdout {
+            fds.push(PollFd::new(stdout, PollFlags::IN));
+            names.push(|ready| ready.stdout = true);
+        }
+        if let Some(stderr) = &self.stderr {
+            fds.push(PollFd::new(stderr, PollFlags::IN));
+            names.push(|ready| ready.stderr = true);
+        }
+        match poll(&mut fds, self.timeout().as_ref()) {
+            Ok(_) | Err(rustix::io::Errno::INTR) => {}
+            Err(why) => return Err(why.into()),
+        }
+        let mut ready = Ready::default();
+        for (fd, name) in fds.iter().zip(names) {
+            if !fd.revents().is_empty() {
+                name(&mut ready);
+            }
+        }
+        Ok(ready)
+    }
+
+    /// Until the next time at which something is due; `None` if nothing is.
+    fn timeout(&self) -> Option<Timespec> {
+        let deadline = (self.why.is_none() && self.read_until.is_none()).then(|| self.context.deadline());
+        let next = [deadline, self.kill_at, self.read_until].into_iter().flatten().min()?;
+        let wait = self.context.clock.until(next).min(LOOK_AGAIN);
+        Timespec::try_from(wait.duration()).ok()
+    }
+
+    fn notice_time(&mut self) {
+        let now = self.context.clock.now();
+        if self.why.is_none() && self.read_until.is_none() && self.context.is_late() {
+            self.stop(Why::Late);
+        }
+        if self.kill_at.is_some_and(|at| now >= at) {
+            self.kill_at = None;
+            self.child.signal(Signal::KILL);
+        }
+        if self.read_until.is_some_and(|until| now >= until) {
+            self.stdout = None;
+            self.stderr = None;
+        }
+    }
+
+    fn notice_stop(&mut self) {
+        if self.why.is_none()
+            && self.read_until.is_none()
+            && let Some(reason) = self.context.claim().stop.get()
+        {
+            self.stop(Why::Stopped(reason));
+        }
+    }
+
+    fn stop(&mut self, why: Why) {
+        if self.input.open {
+            self.input.pending.extend_from_slice(&protocol::cancel_line(self.grace, why.word()));
+            self.write();
+        }
+        // Reports the delivery, if it was a cancel.
+        self.context.stop();
+        self.child.signal(Signal::TERM);
+        self.kill_at = Some(self.context.clock.now().plus(self.grace));
+        self.why = Some(why);
+    }
+
+    /// Writes what there is room for. A child that does not want it does not have to take it.
+    fn write(&mut self) {
+        let Some(stdin) = &mut self.stdin else { return };
+        match stdin.write(&self.input.pending) {
+            Ok(0) if self.input.pending.is_empty() => self.stdin = None,
+            Ok(written) => {
+                self.input.pending.drain(..written);
+                if self.input.pending.is_empty() && !self.input.open {
+                    self.stdin = None;
+                }
+            }
+            Err(why) if is_passing(&why) => {}
+            Err(_) => self.stdin = None,
+        }
+    }
+
+    fn read_stdout(&mut self) {
+        let Some(stdout) = &mut self.stdout else { return };
+        match stdout.read(&mut self.buffer) {
+            Ok(0) => self.stdout = None,
+            Ok(read) => self.take(read),
+            Err(why) if is_passing(&why) => {}
+            Err(_) => self.stdout = None,
+        }
+    }
+
+    fn take(&mut self, read: usize) {
+        // Once it was told to stop for what it wrote, the rest is only kept from blocking it.
+        if matches!(self.why, Some(Why::Violation(_))) {
+            return;
+        }
+        if let Err(outcome) = self.sink.take(&self.buffer[..read]) {
+            let why = Why::Violation(Box::new(outcome));
+            if self.read_until.is_some() || self.why.is_some() {
+                self.why = Some(why);
+            } else {
+                self.stop(why);
+            }
+        }
+    }
+
+    fn read_stderr(&mut self) {
+        let Some(stderr) = &mut self.stderr else { return };
+        let read = match stderr.read(&mut self.buffer) {
+            Ok(0) => {
+                self.stderr = None;
+                return;
+            }
+            Ok(read) => read,
+            Err(why) if is_passing(&why) => return,
+            Err(_) => {
+                self.stderr = None;
+                return;
+            }
+        };
+        let context = self.context;
+        // Long lines are cut here, so none is too long.
+        let _: Result<(), TooLong> = self.log.push(&self.buffer[..read], |line| {
+            context.log(&String::from_utf8_lossy(line));
+            Ok(())
+        });
+    }
+
+    fn log_rest(&mut self) {
+        if let Some(line) = self.log.finish() {
+            self.context.log(&String::from_utf8_lossy(&line));
+        }
+    }
+}
+
+fn is_passing(why: &io::Error) -> bool {
+    matches!(why.kind(), io::ErrorKind::WouldBlock | io::ErrorKind::Interrupted)
+}

@@ -1,0 +1,140 @@
+//! The guard around a socket: a peer that takes nothing of what is written, or says nothing at first, is let go.
+//!
+//! In: an accepted socket. Out: the same with two deadlines, which end it by an error, so that hyper closes the
+//! connection: hyper itself waits for ever for a write that the peer does not take, and for the bytes by which it tells
+//! HTTP/1.1 from HTTP/2. Never looks at what passes but for those.
+
+use std::future::Future;
+use std::io;
+use std::pin::Pin;
+use std::task::{Context, Poll, ready};
+use std::time::Duration;
+
+use tokio::io::{AsyncRead, AsyncWrite, ReadBuf};
+use tokio::net::TcpStream;
+use tokio::time::{Instant, Sleep};
+
+/// What the kernel holds of what a peer has not taken yet, asked for per socket. Linux doubles it.
+pub const SEND_BUFFER: usize = 128 * 1024;
+
+/// With what an HTTP/2 client begins. Until the bytes differ from it, or it is complete, the protocol is not known.
+const PREFACE: &[u8] = b"PRI * HTTP/2.0\r\n\r\nSM\r\n\r\n";
+
+/// Sets an accepted socket up and guards it.
+///
+/// # Errors
+/// What the system says to the options.
+pub fn guard(socket: TcpStream, first_bytes: Duration, write: Duration) -> io::Result<Guarded<TcpStream>> {
+    socket.set_nodelay(true)?;
+    socket2::SockRef::from(&socket).set_send_buffer_size(SEND_BUFFER)?;
+    give_up_unacknowledged(&socket, write)?;
+    Ok(Guarded::new(socket, first_bytes, write))
+}
+
+/// A half-open peer takes heartbeats for ever, as far as the socket shows: the kernel has to notice that none is
+/// acknowledged.
+#[cfg(target_os = "linux")]
+fn give_up_unacknowledged(socket: &TcpStream, after: Duration) -> io::Result<()> {
+    let millis = u32::try_from(after.as_millis()).unwrap_or(u32::MAX);
+    Ok(rustix::net::sockopt::set_tcp_user_timeout(socket, millis)?)
+}
+
+#[cfg(not(target_os = "linux"))]
+fn give_up_unacknowledged(_: &TcpStream, _: Duration) -> io::Result<()> {
+    Ok(())
+}
+
+/// A socket with deadlines. Its timers exist only while they run.
+pub struct Guarded<S> {
+    socket: S,
+    /// Until the protocol is known: the timer, and how much of the preface has come.
+    first: Option<(Pin<Box<Sleep>>, usize)>,
+    write: Duration,
+    /// Runs while a write waits for the peer.
+    stalled: Option<Pin<Box<Sleep>>>,
+}
+
+impl<S> Guarded<S> {
+    /// `first_bytes`: until the protocol is known; `write`: how long the peer may take nothing.
+    pub fn new(socket: S, first_bytes: Duration, write: Duration) -> Self {
+        Self { socket, first: Some((Box::pin(tokio::time::sleep(first_bytes)), 0)), write, stalled: None }
+    }
+
+    /// Looks whether these bytes settle the protocol.
+    fn sniff(&mut self, bytes: &[u8]) {
+        if let Some((_, seen)) = &mut self.first {
+            let expected = &PREFACE[*seen..];
+            let same = bytes.iter().zip(expected).take_while(|(byte, expected)| byte == expected).count();
+            *seen += same;
+            // End of input settles it too.
+            if same < bytes.len() || *seen == PREFACE.len() || bytes.is_empty() {
+                self.first = None;
+            }
+        }
+    }
+
+    /// Passes a write's result on; a wait that has become too long becomes an error.
+    fn watch<T>(&mut self, cx: &mut Context<'_>, result: Poll<io::Result<T>>) -> Poll<io::Result<T>> {
+        if result.is_ready() {
+            self.stalled = None;
+            return result;
+        }
+        let write = self.write;
+        let timer = self.stalled.get_or_insert_with(|| Box::pin(tokio::time::sleep_until(Instant::now() + write)));
+        ready!(timer.as_mut().poll(cx));
+        Poll::Ready(Err(io::Error::new(io::ErrorKind::TimedOut, "the peer takes nothing of what is written")))
+    }
+}
+
+impl<S: AsyncRead + Unpin> AsyncRead for Guarded<S> {
+    fn poll_read(self: Pin<&mut Self>, cx: &mut Context<'_>, buffer: &mut ReadBuf<'_>) -> Poll<io::Result<()>> {
+        let this = self.get_mut();
+        let before = buffer.filled().len();
+        let result = Pin::new(&mut this.socket).poll_read(cx, buffer);
+        match (&result, &mut this.first) {
+            (_, None) | (Poll::Ready(Err(_)), Some(_)) => result,
+            (Poll::Ready(Ok(())), Some(_)) => {
+                this.sniff(&buffer.filled()[before..]);
+                result
+            }
+            (Poll::Pending, Some((timer, _))) => {
+                ready!(timer.as_mut().poll(cx));
+                Poll::Ready(Err(io::Error::new(io::ErrorKind::TimedOut, "the peer does not begin to speak")))
+            }
+        }
+    }
+}
+
+impl<S: AsyncWrite + Unpin> AsyncWrite for Guarded<S> {
+    fn poll_write(self: Pin<&mut Self>, cx: &mut Context<'_>, bytes: &[u8]) -> Poll<io::Result<usize>> {
+        let this = self.get_mut();
+        let result = Pin::new(&mut this.socket).poll_write(cx, bytes);
+        this.watch(cx, result)
+    }
+
+    fn poll_write_vectored(
+        self: Pin<&mut Self>,
+        cx: &mut Context<'_>,
+        pieces: &[io::IoSlice<'_>],
+    ) -> Poll<io::Result<usize>> {
+        let this = self.get_mut();
+        let result = Pin::new(&mut this.socket).poll_write_vectored(cx, pieces);
+        this.watch(cx, result)
+    }
+
+    fn is_write_vectored(&self) -> bool {
+        self.socket.is_write_vectored()
+    }
+
+    fn poll_flush(self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<io::Result<()>> {
+        let this = self.get_mut();
+        let result = Pin::new(&mut this.socket).poll_flush(cx);
+        this.watch(cx, result)
+    }
+
+    fn poll_shutdown(self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<io::Result<()>> {
+        let this = self.get_mut();
+        let result = Pin::new(&mut this.socket).poll_shutdown(cx);
+        this.watch(cx, result)
+    }
+}

@@ -1,0 +1,224 @@
+//! A tail as a stream of server-sent events (design 6), and the cursor that a request brings.
+//!
+//! In: a `Tail`; headers and query. Out: a body that hyper polls, which holds no frames and has no task of its own.
+//! Never decides what a reader may see: `service` made the tail.
+
+use std::future::Future;
+use std::pin::Pin;
+use std::task::{Context, Poll};
+use std::time::Duration;
+
+use bytes::Bytes;
+use hyper::body::Frame;
+use hyper::header::{CACHE_CONTROL, CONTENT_TYPE, HeaderMap, HeaderName, HeaderValue};
+use hyper::{Response, StatusCode};
+use tokio::time::{Instant, Sleep};
+
+use super::body::{Body, Broken};
+use super::problem::{Code, Problem};
+use super::query::Query;
+use crate::events::{self, Start, Tail};
+use crate::shutdown::{Phase, Shutdown};
+
+/// The header with which a client resumes.
+pub const LAST_EVENT_ID: HeaderName = HeaderName::from_static("last-event-id");
+/// The parameter with which it resumes; the header wins.
+pub const LAST_EVENT_ID_PARAMETER: &str = "last_event_id";
+/// The cursor before everything that is kept.
+pub const EARLIEST: &str = "earliest";
+
+/// Names under which other servers take a cursor. Here each is refused with the right one, not passed over in silence.
+const STRANGE_CURSORS: [&str; 12] = [
+    "lastEventId",
+    "lastEventID",
+    "LastEventId",
+    "lasteventid",
+    "last-event-id",
+    "Last-Event-ID",
+    "cursor",
+    "since",
+    "since_id",
+    "after",
+    "from",
+    "offset",
+];
+
+/// Shortest delay after which a client that lost its stream is told to come back; chance adds as much again.
+pub const RETRY_MIN: Duration = Duration::from_millis(1_000);
+
+/// Where the request wants to start; `None` if it does not say. `others`: the parameters that the call knows beside the
+/// cursor.
+///
+/// # Errors
+/// `bad_cursor` for a malformed cursor, or one under another name; `bad_filter` for parameters that nobody knows.
+pub fn start(headers: &HeaderMap, query: &Query, others: &[&str]) -> Result<Option<Start>, Problem> {
+    for name in STRANGE_CURSORS.into_iter().filter(|name| !others.contains(name)) {
+        if query.all(name).next().is_some() {
+            let message = "is no cursor here: use last_event_id, or the header Last-Event-ID";
+            return Err(Problem::of_field(Code::BadCursor, name, message));
+        }
+    }
+    let known: Vec<&str> = others.iter().copied().chain([LAST_EVENT_ID_PARAMETER]).collect();
+    query.only(Code::BadFilter, &known)?;
+    match from_header(headers)? {
+        Some(start) => Ok(Some(start)),
+        None => match query.one(Code::BadCursor, LAST_EVENT_ID_PARAMETER)? {
+            Some(text) => parse(text, LAST_EVENT_ID_PARAMETER),
+            None => Ok(None),
+        },
+    }
+}
+
+fn from_header(headers: &HeaderMap) -> Result<Option<Start>, Problem> {
+    let mut values = headers.get_all(LAST_EVENT_ID).iter();
+    let Some(value) = values.next() else { return Ok(None) };
+    let name = "Last-Event-ID";
+    if values.any(|other| other != value) {
+        return Err(Problem::of_field(Code::BadCursor, name, "is there more than once"));
+    }
+    let text = value.to_str().map_err(|_| malformed(name))?;
+    parse(text, name)
+}
+
+fn parse(text: &str, name: &str) -> Result<Option<Start>, Problem> {
+    match text {
+        "" => Ok(None),
+        EARLIEST => Ok(Some(Start::Earliest)),
+        id => id.parse().map(|id| Some(Start::After(id))).map_err(|_| malformed(name)),
+    }
+}
+
+fn malformed(name: &str) -> Problem {
+    Problem::of_field(Code::BadCursor, name, "must be the id of an event, such as 0a1b2c3d-42, or `earliest`")
+}
+
+/// The answer to a reader: its stream, or 204 if nothing will ever follow. `spread` is 0..1, by chance.
+pub fn respond(tail: Tail, heartbeat: Duration, spread: f64, shutdown: &Shutdown) -> Response<Body> {
+    let no_store = HeaderValue::from_static("no-store, no-transform");
+    if tail.is_over() {
+        let mut response = Response::new(Body::empty());
+        *response.status_mut() = StatusCode::NO_CONTENT;
+        response.headers_mut().insert(CACHE_CONTROL, no_store);
+        return response;
+    }
+    let mut response = Response::new(Body::streaming(Stream::new(tail, heartbeat, spread, shutdown)));
+    let headers = response.headers_mut();
+    headers.insert(CONTENT_TYPE, HeaderValue::from_static("text/event-stream; charset=utf-8"));
+    headers.insert(CACHE_CONTROL, no_store);
+    headers.insert(HeaderName::from_static("x-accel-buffering"), HeaderValue::from_static("no"));
+    response
+}
+
+/// The body of a stream.
+struct Stream {
+    tail: Tail,
+    stage: Stage,
+    heartbeat: Duration,
+    timer: Pin<Box<Sleep>>,
+    sent_at: Instant,
+    shutdown: Shutdown,
+    closing: Pin<Box<dyn Future<Output = ()> + Send>>,
+    retry_ms: u64,
+}
+
+#[derive(Clone, Copy)]
+enum Stage {
+    Opening,
+    Following,
+    Ended,
+}
+
+impl Stream {
+    fn new(tail: Tail, heartbeat: Duration, spread: f64, shutdown: &Shutdown) -> Self {
+        let closing = shutdown.clone();
+        Self {
+            tail,
+            stage: Stage::Opening,
+            heartbeat,
+            timer: Box::pin(tokio::time::sleep(heartbeat)),
+            sent_at: Instant::now(),
+            shutdown: shutdown.clone(),
+            closing: Box::pin(async move { closing.reached(Phase::Closing).await }),
+            retry_ms: u64::try_from(RETRY_MIN.mul_f64(1.0 + spread.clamp(0.0, 1.0)).as_millis()).unwrap_or(u64::MAX),
+        }
+    }
+
+    /// What the client hears first. On the feed also its cursor, so that it has one before the first event.
+    fn opening(&self) -> Vec<u8> {
+        let mut text = format!("retry: {}\n: longhaul\n\n", self.retry_ms).into_bytes();
+        if self.tail.is_feed() && self.tail.connects() {
+            text.extend_from_slice(&events::cursor(self.tail.cursor()));
+        }
+        text
+    }
+
+    fn poll_following(&mut self, cx: &mut Context<'_>) -> Poll<Option<Result<Bytes, Broken>>> {
+        if self.shutdown.phase() >= Phase::Closing {
+            return Poll::Ready(Some(Ok(self.farewell())));
+        }
+        if let Poll::Ready(next) = self.tail.poll_next(cx) {
+            self.sent_at = Instant::now();
+            return Poll::Ready(match next {
+                Some(Ok(bytes)) => Some(Ok(bytes)),
+                Some(Err(_)) => Some(Err(Broken)),
+                None => None,
+            });
+        }
+        if let Poll::Ready(beat) = self.poll_heartbeat(cx) {
+            return Poll::Ready(Some(Ok(beat)));
+        }
+        match self.closing.as_mut().poll(cx) {
+            Poll::Ready(()) => Poll::Ready(Some(Ok(self.farewell()))),
+            Poll::Pending => Poll::Pending,
+        }
+    }
+
+    /// After each `heartbeat` in which nothing was sent. The timer is not moved for each frame: it looks back.
+    fn poll_heartbeat(&mut self, cx: &mut Context<'_>) -> Poll<Bytes> {
+        while self.timer.as_mut().poll(cx).is_ready() {
+            let due = self.sent_at + self.heartbeat;
+            let now = Instant::now();
+            if now < due {
+                self.timer.as_mut().reset(due);
+                continue;
+            }
+            self.sent_at = now;
+            self.timer.as_mut().reset(now + self.heartbeat);
+            return Poll::Ready(if self.tail.is_filtered() {
+                events::cursor(self.tail.cursor()).into()
+            } else {
+                Bytes::from_static(b":\n\n")
+            });
+        }
+        Poll::Pending
+    }
+
+    /// The server ends: come back in a moment.
+    fn farewell(&mut self) -> Bytes {
+        self.stage = Stage::Ended;
+        format!("retry: {}\n\n", self.retry_ms).into()
+    }
+}
+
+impl hyper::body::Body for Stream {
+    type Data = Bytes;
+    type Error = Broken;
+
+    fn poll_frame(self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<Option<Result<Frame<Bytes>, Broken>>> {
+        let stream = self.get_mut();
+        match stream.stage {
+            Stage::Opening => {
+                stream.stage = Stage::Following;
+                Poll::Ready(Some(Ok(Frame::data(stream.opening().into()))))
+            }
+            Stage::Following => {
+                let next = std::task::ready!(stream.poll_following(cx));
+                if !matches!(next, Some(Ok(_))) {
+                    stream.stage = Stage::Ended;
+                }
+                Poll::Ready(next.map(|bytes| bytes.map(Frame::data)))
+            }
+            Stage::Ended => Poll::Ready(None),
+        }
+    }
+}

@@ -1,0 +1,302 @@
+//! Sessions of the older revisions: opened by `initialize`, bound to a principal, kept in cells so that they outlive the server.
+//!
+//! In: an id from a header and who sent it. Out: the session, or that there is none. A look-up reads one map in memory; the disk
+//! hears of a session when it opens, when it ends, and rarely in between. Holds no lock across an await.
+
+use std::collections::HashMap;
+use std::sync::atomic::{AtomicBool, AtomicI64, Ordering};
+use std::sync::{Arc, PoisonError, RwLock};
+
+use bytes::Bytes;
+use serde::{Deserialize, Serialize};
+
+use super::era::{Presence, Revision};
+use crate::clock::Clock;
+use crate::job::{Millis, Timestamp};
+use crate::service::{Refused, Service, Viewer};
+use crate::store::CellChange;
+
+/// Open sessions. When one more is asked for, the hundredth part that was idle the longest ends.
+pub const SESSIONS_MAX: usize = 100_000;
+/// The last use of a session is written at most so often. A restart takes it for that much younger, so none ends early.
+pub const SEEN_EVERY: Millis = Millis::seconds(3_600);
+/// Cells that one write removes at most.
+const REMOVE_MAX: usize = 100;
+/// A use is noted in memory only when it is so much later than the last, to keep the cores from passing a cache line about.
+const NOTE_EVERY: Millis = Millis::seconds(1);
+
+const PREFIX: &str = "session/";
+
+/// One open session.
+#[derive(Debug)]
+pub(super) struct Session {
+    /// As minted: 32 hex digits.
+    pub id: Arc<str>,
+    /// The negotiated revision.
+    pub revision: Revision,
+    owner: Arc<str>,
+    seen: AtomicI64,
+    saved: AtomicI64,
+    ended: AtomicBool,
+}
+
+/// A session as its cell holds it.
+#[derive(Serialize, Deserialize)]
+struct Cell<'a> {
+    version: &'a str,
+    owner: &'a str,
+    seen: i64,
+}
+
+/// What a header names.
+#[derive(Debug, Clone)]
+pub(super) enum Lookup {
+    /// No header.
+    Absent,
+    /// No session that is open and the caller's.
+    Unknown,
+    /// An open session.
+    Known(Arc<Session>),
+}
+
+impl Lookup {
+    /// Without the session.
+    pub(super) fn presence(&self) -> Presence {
+        match self {
+            Self::Absent => Presence::Absent,
+            Self::Unknown => Presence::Unknown,
+            Self::Known(_) => Presence::Known,
+        }
+    }
+}
+
+/// Every open session.
+pub(super) struct Sessions {
+    service: Arc<Service>,
+    clock: Arc<dyn Clock>,
+    ttl: Millis,
+    swept: AtomicI64,
+    open: RwLock<HashMap<Arc<str>, Arc<Session>>>,
+}
+
+impl Sessions {
+    /// The sessions that were open when the server last stopped.
+    pub(super) async fn load(service: Arc<Service>, clock: Arc<dyn Clock>, ttl: Millis) -> Result<Self, Refused> {
+        let cells = service.cells(PREFIX).await?;
+        let now = clock.now();
+        let mut open = HashMap::with_capacity(cells.len());
+        for (name, value) in &cells {
+            match revive(name, value, now, seen_every(ttl)) {
+                Some(session) => drop(open.insert(session.id.clone(), Arc::new(session))),
+                None => tracing::warn!(cell = name, "not a session that can be read; its client will open another"),
+            }
+        }
+        Ok(Self { service, clock, ttl, swept: AtomicI64::new(0), open: RwLock::new(open) })
+    }
+
+    /// The session that the header names for this viewer; its idle time starts again.
+    pub(super) fn find(&self, header: Option<&[u8]>, viewer: &Viewer) -> Lookup {
+        let Some(id) = header else { return Lookup::Absent };
+        let Ok(id) = std::str::from_utf8(id) else { return Lookup::Unknown };
+        let found = self.open.read().unwrap_or_else(PoisonError::into_inner).get(id).cloned();
+        let Some(session) = found.filter(|session| session.owner == viewer.principal) else { return Lookup::Unknown };
+        let now = self.clock.now();
+        if session.is_idle(now, self.ttl) {
+            return Lookup::Unknown;
+        }
+        self.note(&session, now);
+        Lookup::Known(session)
+    }
+
+    /// Opens a session. Durable when it returns.
+    pub(super) async fn open(&self, viewer: &Viewer, revision: Revision) -> Result<Arc<Session>, Refused> {
+        let now = self.clock.now();
+        self.sweep(now);
+        // The low halves of two job ids: 124 random bits.
+        let half = || self.clock.job_id().as_u128() & u128::from(u64::MAX);
+        let session = Arc::new(Session {
+            id: format!("{:016x}{:016x}", half(), half()).into(),
+            revision,
+            owner: viewer.principal.clone(),
+            seen: AtomicI64::new(now.0),
+            saved: AtomicI64::new(now.0),
+            ended: AtomicBool::new(false),
+        });
+        self.service.put_cells(vec![session.cell(now)]).await?;
+        let mut open = self.open.write().unwrap_or_else(PoisonError::into_inner);
+        open.insert(session.id.clone(), session.clone());
+        Ok(session)
+    }
+
+    /// Ends a session: from now on nobody finds it; durable when it returns. If that fails it is open again.
+    pub(super) async fn end(&self, session: &Arc<Session>) -> Result<(), Refused> {
+        session.ended.store(true, Ordering::SeqCst);
+        self.open.write().unwrap_or_else(PoisonError::into_inner).remove(&session.id);
+        let done = self.service.put_cells(vec![session.no_cell()]).await;
+        if done.is_err() {
+            session.ended.store(false, Ordering::SeqCst);
+            let mut open = self.open.write().unwrap_or_else(PoisonError::into_inner);
+            open.insert(session.id.clone(), session.clone());
+        }
+        done
+    }
+
+    /// Notes a use, and now and then has it written.
+    fn note(&self, session: &Arc<Session>, now: Timestamp) {
+        if now.since(Timestamp(session.seen.load(Ordering::Relaxed))) < NOTE_EVERY {
+            return;
+        }
+        session.seen.store(now.0, Ordering::Relaxed);
+        let saved = session.saved.load(Ordering::Relaxed);
+        let is_due = now.since(Timestamp(saved)) >= seen_every(self.ttl);
+        if is_due && session.saved.compare_exchange(saved, now.0, Ordering::Relaxed, Ordering::Relaxed).is_ok() {
+            tokio::spawn(save(self.service.clone(), session.clone(), now, saved));
+        }
+    }
+
+    /// Forgets idle sessions, at most once in `SEEN_EVERY`, and the longest idle ones when there are too many.
+    fn sweep(&self, now: Timestamp) {
+        let mut swept = self.swept.load(Ordering::Relaxed);
+        let is_due = now.since(Timestamp(swept)) >= seen_every(self.ttl) || now.0 < swept;
+        let is_full = self.open.read().unwrap_or_else(PoisonError::into_inner).len() >= SESSIONS_MAX;
+        if !is_full && !is_due {
+            return;
+        }
+        if is_due {
+            let exchange = self.swept.compare_exchange(swept, now.0, Ordering::Relaxed, Ordering::Relaxed);
+            swept = exchange.map_or_else(|other| other, |_| now.0);
+            tracing::debug!(at = swept, "looking for idle sessions");
+        }
+        let gone = {
+            let mut open = self.open.write().unwrap_or_else(PoisonError::into_inner);
+            let gone = leaving(&open, now, self.ttl, if is_full { SESSIONS_MAX / 100 } else { 0 });
+            gone.iter().for_each(|session| drop(open.remove(&session.id)));
+            gone
+        };
+        if !gone.is_empty() {
+            tokio::spawn(remove(self.service.clone(), gone));
+        }
+    }
+}
+
+impl Session {
+    fn is_idle(&self, now: Timestamp, ttl: Millis) -> bool {
+        now.since(Timestamp(self.seen.load(Ordering::Relaxed))) > ttl
+    }
+
+    fn cell(&self, seen: Timestamp) -> CellChange {
+        let cell = Cell { version: self.revision.name(), owner: &self.owner, seen: seen.0 };
+        // Three plain fields always serialise.
+        let value = serde_json::to_vec(&cell).unwrap_or_default();
+        CellChange { name: format!("{PREFIX}{}", self.id), expect: None, value: Some(Bytes::from(value)) }
+    }
+
+    fn no_cell(&self) -> CellChange {
+        CellChange { name: format!("{PREFIX}{}", self.id), expect: None, value: None }
+    }
+}
+
+/// How often the last use of a session is written: a short life needs it more often.
+fn seen_every(ttl: Millis) -> Millis {
+    SEEN_EVERY.min(Millis(ttl.0 / 8))
+}
+
+/// The session that a cell holds.
+fn revive(name: &str, value: &[u8], now: Timestamp, seen_every: Millis) -> Option<Session> {
+    let id = name.strip_prefix(PREFIX)?;
+    let cell: Cell<'_> = serde_json::from_slice(value).ok()?;
+    // It may have been used until just before the next write was due.
+    let seen = Timestamp(cell.seen).plus(seen_every).0.min(now.0.max(cell.seen));
+    Some(Session {
+        id: id.into(),
+        revision: Revision::of_session(cell.version)?,
+        owner: cell.owner.into(),
+        seen: AtomicI64::new(seen),
+        saved: AtomicI64::new(cell.seen),
+        ended: AtomicBool::new(false),
+    })
+}
+
+/// The idle sessions, and at least `least` of those that were idle the longest.
+fn leaving(open: &HashMap<Arc<str>, Arc<Session>>, now: Timestamp, ttl: Millis, least: usize) -> Vec<Arc<Session>> {
+    let mut by_age: Vec<_> = open.values().map(|session| (session.seen.load(Ordering::Relaxed), session)).collect();
+    by_age.sort_unstable_by_key(|(seen, _)| *seen);
+    let idle = by_age.iter().take_while(|(_, session)| session.is_idle(now, ttl)).count();
+    by_age.into_iter().take(idle.max(least)).map(|(_, session)| session.clone()).collect()
+}
+
+/// Writes when a session was last used. One that ended meanwhile does not come back.
+async fn save(service: Arc<Service>, session: Arc<Session>, seen: Timestamp, before: i64) {
+    if session.ended.load(Ordering::SeqCst) {
+        return;
+    }
+    if service.put_cells(vec![session.cell(seen)]).await.is_err() {
+        session.saved.store(before, Ordering::Relaxed);
+    } else if session.ended.load(Ordering::SeqCst) {
+        remove(service, vec![session]).await;
+    }
+}
+
+/// Removes the cells of sessions that are gone. What cannot be removed is found idle again after a restart.
+async fn remove(service: Arc<Service>, sessions: Vec<Arc<Session>>) {
+    sessions.iter().for_each(|session| session.ended.store(true, Ordering::SeqCst));
+    for some in sessions.chunks(REMOVE_MAX) {
+        if let Err(refused) = service.put_cells(some.iter().map(|session| session.no_cell()).collect()).await {
+            tracing::warn!(?refused, "cells of ended sessions stay for now");
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    const HOUR: Millis = SEEN_EVERY;
+    const WEEK: Millis = Millis::seconds(7 * 24 * 3_600);
+
+    fn session(id: &str, seen: i64) -> Session {
+        let value =
+            format!(r#"{{"version":"2025-06-18","owner":"ann","seen":{seen},"later":"unknown fields are ignored"}}"#);
+        revive(&format!("{PREFIX}{id}"), value.as_bytes(), Timestamp(seen), HOUR).expect("is a session")
+    }
+
+    #[test]
+    fn a_session_survives_in_its_cell() {
+        let written = session("a", 1_000);
+        let cell = written.cell(Timestamp(5_000));
+        assert_eq!(cell.name, "session/a");
+        let value = cell.value.expect("is written");
+        let again = revive(&cell.name, &value, Timestamp(5_000), HOUR).expect("is a session");
+        assert_eq!((&*again.id, &*again.owner, again.revision), ("a", "ann", Revision::June2025));
+        assert_eq!(again.seen.into_inner(), 5_000);
+    }
+
+    #[test]
+    fn a_restart_never_ends_a_session_early() {
+        let last_write = Timestamp(0);
+        let last_use = last_write.plus(Millis(HOUR.0 - 1));
+        let cell = session("a", 0).cell(last_write).value.expect("is written");
+        let again = revive("session/a", &cell, last_use.plus(WEEK), HOUR).expect("is a session");
+        assert!(!again.is_idle(last_use.plus(WEEK), WEEK));
+        assert!(again.is_idle(last_write.plus(WEEK).plus(Millis(HOUR.0 + 1)), WEEK));
+    }
+
+    #[test]
+    fn cells_that_are_no_sessions_are_passed_over() {
+        for value in ["", "{}", r#"{"version":"2024-11-05","owner":"a","seen":1}"#, "\u{0}"] {
+            assert!(revive("session/a", value.as_bytes(), Timestamp(0), HOUR).is_none(), "{value}");
+        }
+    }
+
+    #[test]
+    fn the_longest_idle_sessions_leave_first() {
+        let open: HashMap<_, _> =
+            [("a", 30), ("b", 10), ("c", 20)].map(|(id, seen)| (Arc::from(id), Arc::new(session(id, seen)))).into();
+        let gone = |now, ttl, least| -> Vec<_> {
+            leaving(&open, Timestamp(now), Millis(ttl), least).iter().map(|s| s.id.to_string()).collect()
+        };
+        assert_eq!(gone(35, 20, 0), ["b"]);
+        assert_eq!(gone(35, 100, 2), ["b", "c"]);
+        assert!(gone(5, 100, 0).is_empty());
+    }
+}

@@ -1,0 +1,174 @@
+//! Bodies: small ones in pieces of 4 KiB within the trees, large ones in files of their own (design 5.4).
+//!
+//! In: names and bytes. Out: bytes, checked against their checksum when read whole. A large body is on disk before the
+//! commit that names it; a file that no record names is swept when the store is opened.
+
+use std::fs::{self, File};
+use std::io::{Read, Seek, SeekFrom, Write};
+use std::path::{Path, PathBuf};
+use std::sync::atomic::Ordering;
+
+use bytes::{Bytes, BytesMut};
+
+use super::super::Error;
+use super::{Sled, Trees, failure, keys, refusal};
+use crate::job::{BODY_SMALL_MAX, BodyRef, JobId, Part};
+
+/// The folder of large bodies, in the store's directory.
+pub const FOLDER: &str = "bodies";
+/// What a file is called until all of it is on disk.
+const UNFINISHED: &str = "new";
+
+/// The name of a large body's file: job, part, seq.
+pub fn file_name(job: JobId, name: BodyRef) -> String {
+    format!("{job}.{}.{:016x}", keys::part(name.part), name.seq)
+}
+
+/// What a file's name says; `None` for a name that no large body has.
+pub fn file_named(name: &str) -> Option<(JobId, Part, u64)> {
+    let mut fields = name.split('.');
+    let (job, part, seq) = (fields.next()?, fields.next()?, fields.next()?);
+    let part = keys::part_numbered(part.parse().ok()?)?;
+    let seq = u64::from_str_radix(seq, 16).ok()?;
+    fields.next().is_none().then_some((job.parse().ok()?, part, seq))
+}
+
+fn is_small(name: BodyRef) -> bool {
+    name.len <= BODY_SMALL_MAX as u64
+}
+
+/// The damage of a body.
+fn damaged(job: JobId, name: BodyRef, why: &str) -> Error {
+    Error::Corrupt { at: format!("{:?} {:#x} of job {job}", name.part, name.seq), why: why.to_owned() }
+}
+
+impl Sled {
+    fn body_path(&self, job: JobId, name: BodyRef) -> PathBuf {
+        self.options.dir.join(FOLDER).join(file_name(job, name))
+    }
+
+    pub(super) fn write_body_file(&self, job: JobId, name: BodyRef, bytes: &[u8]) -> Result<(), Error> {
+        let path = self.body_path(job, name);
+        let new = path.with_added_extension(UNFINISHED);
+        let write = || {
+            let mut file = File::create(&new)?;
+            file.write_all(bytes)?;
+            file.sync_all()?;
+            fs::rename(&new, &path)?;
+            sync_folder(path.parent().unwrap_or(&path))
+        };
+        if let Err(error) = write() {
+            let _ = fs::remove_file(&new);
+            return Err(refusal(format!("cannot write {}", path.display()))(error));
+        }
+        self.body_bytes.fetch_add(bytes.len() as u64, Ordering::Relaxed);
+        Ok(())
+    }
+
+    /// Removes the file of a large body that no record names. What cannot be removed now is swept at the next start.
+    pub(super) fn remove_body_file(&self, job: JobId, name: BodyRef) {
+        if fs::remove_file(self.body_path(job, name)).is_ok() {
+            self.body_bytes.fetch_sub(name.len, Ordering::Relaxed);
+        }
+    }
+
+    pub(super) fn read_body(
+        &self,
+        trees: &Trees,
+        job: JobId,
+        name: BodyRef,
+        offset: u64,
+        limit: usize,
+    ) -> Result<Option<Bytes>, Error> {
+        let offset = offset.min(name.len);
+        let length = usize::try_from(name.len - offset).unwrap_or(usize::MAX).min(limit);
+        let found = if is_small(name) {
+            let found = self.read_range(trees, job, name, offset, length)?;
+            let shown = self.shown();
+            match shown.body_before(job, name) {
+                Some(before) => before.map(|bytes| {
+                    let from = usize::try_from(offset).unwrap_or(usize::MAX).min(bytes.len());
+                    bytes.slice(from..from.saturating_add(length).min(bytes.len()))
+                }),
+                None => found.filter(|_| !shown.is_leaving(job)),
+            }
+        } else {
+            read_file(&self.body_path(job, name), offset, length)
+                .map_err(refusal(format!("cannot read {}", file_name(job, name))))?
+        };
+        match &found {
+            Some(bytes) if bytes.len() != length => Err(damaged(job, name, "it is shorter than its record says")),
+            Some(bytes) if offset == 0 && length as u64 == name.len && crc32fast::hash(bytes) != name.crc => {
+                Err(damaged(job, name, "its checksum does not match"))
+            }
+            Some(_) | None => Ok(found),
+        }
+    }
+
+    /// All of a small body.
+    pub(super) fn read_pieces(&self, trees: &Trees, job: JobId, name: BodyRef) -> Result<Option<Bytes>, Error> {
+        self.read_range(trees, job, name, 0, usize::try_from(name.len).unwrap_or(usize::MAX))
+    }
+
+    /// A part of a small body, from the pieces that it lies in.
+    fn read_range(
+        &self,
+        trees: &Trees,
+        job: JobId,
+        name: BodyRef,
+        offset: u64,
+        length: usize,
+    ) -> Result<Option<Bytes>, Error> {
+        let offset = usize::try_from(offset).unwrap_or(usize::MAX);
+        let (first, skip) = (offset / keys::PIECE, offset % keys::PIECE);
+        let last = (offset + length).saturating_sub(1) / keys::PIECE;
+        let mut bytes = BytesMut::with_capacity((last - first.min(last) + 1) * keys::PIECE);
+        for number in first..=last.max(first) {
+            self.count(1);
+            let Some(piece) = trees.bodies.get(keys::piece(job, name, number)).map_err(failure)? else {
+                // Right behind the last piece of a body that ends with a full one there is nothing to read.
+                if number == first && length == 0 && number > 0 {
+                    return Ok(Some(Bytes::new()));
+                }
+                return self.lost_piece(trees, job, name, number, first);
+            };
+            bytes.extend_from_slice(&piece);
+        }
+        let bytes = bytes.freeze();
+        Ok(Some(bytes.slice(skip.min(bytes.len())..(skip + length).min(bytes.len()))))
+    }
+
+    /// A piece is not there: either the whole body has gone meanwhile, or it is damaged.
+    fn lost_piece(
+        &self,
+        trees: &Trees,
+        job: JobId,
+        name: BodyRef,
+        number: usize,
+        first: usize,
+    ) -> Result<Option<Bytes>, Error> {
+        let other = if number == first { 0 } else { first };
+        self.count(1);
+        match trees.bodies.get(keys::piece(job, name, other)).map_err(failure)? {
+            Some(_) if other != number => Err(damaged(job, name, &format!("piece {number} is missing"))),
+            Some(_) | None => Ok(None),
+        }
+    }
+}
+
+fn read_file(path: &Path, offset: u64, length: usize) -> std::io::Result<Option<Bytes>> {
+    let mut file = match File::open(path) {
+        Ok(file) => file,
+        Err(error) if error.kind() == std::io::ErrorKind::NotFound => return Ok(None),
+        Err(error) => return Err(error),
+    };
+    file.seek(SeekFrom::Start(offset))?;
+    let mut bytes = Vec::with_capacity(length);
+    file.take(length as u64).read_to_end(&mut bytes)?;
+    Ok(Some(bytes.into()))
+}
+
+/// Makes the names in a folder durable.
+pub fn sync_folder(folder: &Path) -> std::io::Result<()> {
+    File::open(folder)?.sync_all()
+}

@@ -1,0 +1,117 @@
+//! Retention: ended jobs go with all that belongs to them, and the floor rises past their last entry.
+//!
+//! In: ids, a small group at a time. Out: nothing, once it is durable. Readers stop seeing the jobs first, then they go
+//! in one step; chunks stay as far as entries of other jobs are in them.
+
+use std::collections::{BTreeMap, HashSet};
+
+use super::super::Error;
+use super::super::chunk::Chunk;
+use super::super::codec::{self, Kind};
+use super::commit::{end_row, key_row};
+use super::writer::{Piles, Writer};
+use super::{Sled, Trees, failure, keys, read};
+use crate::job::{BODY_SMALL_MAX, BodyRef, Head, JobId, Position};
+
+impl Sled {
+    pub(super) fn forget_group(&self, trees: &Trees, writer: &mut Writer, ids: &[JobId]) -> Result<(), Error> {
+        let mut leaving: BTreeMap<JobId, Head> = BTreeMap::new();
+        for id in ids {
+            leaving.extend(self.read_ended(trees, *id)?.map(|head| (*id, head)));
+        }
+        if leaving.is_empty() {
+            return Ok(());
+        }
+        let mut piles = Piles::default();
+        let mut dead_changed = HashSet::new();
+        let mut positions = Vec::new();
+        for (id, head) in &leaving {
+            positions.extend(self.positions(trees, *id, head)?);
+            remove_rows(head, &mut piles);
+            writer.ended = writer.ended.saturating_sub(1);
+            if head.job.is_dead_letter() {
+                let count = writer.dead.entry(head.job.spec.job_type.clone()).or_default();
+                *count = count.saturating_sub(1);
+                dead_changed.insert(head.job.spec.job_type.clone());
+            }
+        }
+        positions.sort_unstable();
+        writer.floor = writer.floor.max(positions.last().copied().unwrap_or(Position::ZERO).next());
+        self.thin_out(trees, &positions, &leaving, &mut piles)?;
+        writer.put_dead(&dead_changed, &mut piles);
+        let standing = (writer.floor.0, writer.next.0 - 1, writer.ended);
+        piles.cells.put(keys::STANDING, codec::encode(Kind::Own, &standing));
+        {
+            let mut shown = self.shown();
+            shown.leaving = leaving.keys().copied().collect();
+            shown.bounds.floor = writer.floor;
+            shown.totals = writer.totals();
+        }
+        self.write_through(trees, &piles)?;
+        self.shown().leaving.clear();
+        for (id, head) in &leaving {
+            large_bodies(head).for_each(|name| self.remove_body_file(*id, name));
+        }
+        Ok(())
+    }
+
+    /// All positions of a job's entries.
+    fn positions(&self, trees: &Trees, id: JobId, head: &Head) -> Result<Vec<Position>, Error> {
+        let mut positions = Vec::with_capacity(head.trail.recent.len());
+        for number in 0..head.trail.blocks {
+            positions.extend(self.read_block(trees, id, number)?);
+        }
+        positions.extend(&head.trail.recent);
+        Ok(positions)
+    }
+
+    /// Takes the entries of the leaving jobs, which stand at these positions, out of their chunks.
+    fn thin_out(
+        &self,
+        trees: &Trees,
+        positions: &[Position],
+        leaving: &BTreeMap<JobId, Head>,
+        piles: &mut Piles,
+    ) -> Result<(), Error> {
+        // Everything up to here has been dealt with.
+        let mut done = Position::ZERO;
+        for position in positions {
+            if *position <= done {
+                continue;
+            }
+            self.count(1);
+            let found = trees.events.get_lt(keys::chunk(position.next())).map_err(failure)?;
+            let Some((key, bytes)) = found else { continue };
+            let (first, chunk) = read::chunk(&key, &bytes)?;
+            done = chunk.entries.last().map_or(*position, |last| last.position);
+            match Chunk::without(chunk, first, |job| leaving.contains_key(&job)) {
+                Some(rest) => piles.events.put(&key, rest),
+                None => piles.events.remove(&key),
+            }
+        }
+        Ok(())
+    }
+}
+
+/// Everything of the job outside the log.
+fn remove_rows(head: &Head, piles: &mut Piles) {
+    let job = &head.job;
+    let id = job.id();
+    piles.jobs.remove(&keys::job(id));
+    piles.index.remove(&end_row(job));
+    piles.index.remove(&keys::owned(&job.spec.owner, id));
+    if job.is_dead_letter() {
+        piles.index.remove(&keys::dead(id));
+    }
+    if let Some(row) = key_row(job) {
+        piles.keys.remove(&row);
+    }
+    for name in job.bodies().filter(|name| name.len <= BODY_SMALL_MAX as u64) {
+        (0..keys::pieces(name.len)).for_each(|number| piles.bodies.remove(&keys::piece(id, name, number)));
+    }
+    (0..head.trail.blocks).for_each(|number| piles.bodies.remove(&keys::block(id, number)));
+}
+
+fn large_bodies(head: &Head) -> impl Iterator<Item = BodyRef> {
+    head.job.bodies().filter(|name| name.len > BODY_SMALL_MAX as u64)
+}

@@ -1,0 +1,286 @@
+//! Opening: the lock, a new store made apart and moved into place, leftovers removed, everything synced, damage told.
+//!
+//! In: a directory. Out: a store that readers and one writer may use, or one clear sentence. Never an empty start where
+//! there was a store, never a panic.
+
+use std::fs::{self, File, TryLockError};
+use std::io::{Read, Seek, Write};
+use std::path::{Path, PathBuf};
+use std::sync::Mutex;
+use std::sync::atomic::{AtomicBool, AtomicU64};
+use std::time::Duration;
+
+use super::super::codec::{self, Kind};
+use super::super::{Bounds, Error, Totals, mint_epoch};
+use super::body::{FOLDER, file_named};
+use super::shown::Shown;
+use super::writer::Writer;
+use super::{BeforeSync, Options, Sled, Trees, contained, failure, files, keys, read, refusal};
+use crate::job::{Epoch, Job, Position};
+
+/// The layout of records and keys; another one is refused.
+pub const FORMAT: u32 = 1;
+/// The file that says what the directory is.
+const MARKER: &str = "FORMAT";
+/// The file whose lock keeps others out; it says who has it.
+const LOCK: &str = "LOCK";
+/// How long a lock that somebody else has is waited for: a killed process gives it up a moment later.
+pub const LOCK_WAIT: Duration = Duration::from_secs(5);
+const LOCK_LOOKS: u32 = 250;
+
+/// Opens what is there, or makes it.
+pub fn open(options: &Options, before_sync: Option<BeforeSync>) -> Result<Sled, Error> {
+    let dir = &options.dir;
+    if is_absent(dir)?
+        && let Err(error) = create(dir)
+        && is_absent(dir)?
+    {
+        return Err(error);
+    }
+    check_marker(dir)?;
+    let lock = lock(dir)?;
+    files::remove_unfinished_snapshots(dir).map_err(refusal(format!("cannot clean {}", dir.display())))?;
+    require_data(dir)?;
+    let store = contained(|| {
+        let trees = open_trees(dir, options.cache_bytes)?;
+        assemble(options, trees, lock, before_sync)
+    });
+    store.map_err(|error| advise(dir, error))
+}
+
+/// Says what to do about damage.
+fn advise(dir: &Path, error: Error) -> Error {
+    match error {
+        Error::Corrupt { at, why } => Error::Corrupt {
+            at: format!("{} ({at})", dir.display()),
+            why: format!(
+                "{why}. Put the directory back from a backup; `longhaul verify` says what is wrong with it. \
+                 It was not replaced by an empty store"
+            ),
+        },
+        Error::Unavailable(_) | Error::Locked(_) => error,
+    }
+}
+
+/// Whether there is nothing at all: no directory, or an empty one.
+fn is_absent(dir: &Path) -> Result<bool, Error> {
+    match fs::read_dir(dir) {
+        Ok(mut entries) => Ok(entries.next().is_none()),
+        Err(error) if error.kind() == std::io::ErrorKind::NotFound => Ok(true),
+        Err(error) => Err(refusal(format!("cannot look at {}", dir.display()))(error)),
+    }
+}
+
+fn marker() -> String {
+    format!("longhaul store, format {FORMAT}\n")
+}
+
+fn check_marker(dir: &Path) -> Result<(), Error> {
+    let corrupt = |why: String| Error::Corrupt { at: dir.display().to_string(), why };
+    match fs::read_to_string(dir.join(MARKER)) {
+        Ok(text) if text == marker() => Ok(()),
+        Ok(text) => {
+            let found = text.lines().next().unwrap_or_default().chars().take(80).collect::<String>();
+            Err(corrupt(format!("it says {found:?}, and this longhaul reads format {FORMAT} only")))
+        }
+        Err(error) if error.kind() == std::io::ErrorKind::NotFound => {
+            Err(corrupt(format!("it is not empty, and no store of longhaul: there is no {MARKER} file")))
+        }
+        Err(error) => Err(refusal(format!("cannot read {}", dir.join(MARKER).display()))(error)),
+    }
+}
+
+/// A store whose data file is gone must not start empty.
+fn require_data(dir: &Path) -> Result<(), Error> {
+    let there = fs::metadata(dir.join("db")).is_ok_and(|data| data.len() > 0);
+    let missing = Error::Corrupt { at: "the data file db".into(), why: "it is missing or empty".into() };
+    if there { Ok(()) } else { Err(advise(dir, missing)) }
+}
+
+/// Takes the directory for this process.
+fn lock(dir: &Path) -> Result<File, Error> {
+    let path = dir.join(LOCK);
+    let what = || format!("cannot lock {}", path.display());
+    let mut file = File::options().read(true).write(true).create(true).truncate(false).open(&path);
+    let file = file.as_mut().map_err(|e| refusal(what())(std::io::Error::new(e.kind(), e.to_string())))?;
+    for _ in 0..LOCK_LOOKS {
+        match file.try_lock() {
+            Ok(()) => {
+                let say = file.set_len(0).and_then(|()| write!(file, "{}", std::process::id()));
+                say.map_err(refusal(what()))?;
+                return file.try_clone().map_err(refusal(what()));
+            }
+            Err(TryLockError::WouldBlock) => std::thread::sleep(LOCK_WAIT / LOCK_LOOKS),
+            Err(TryLockError::Error(error)) => return Err(refusal(what())(error)),
+        }
+    }
+    let mut who = String::new();
+    let _ = file.rewind().and_then(|()| file.take(20).read_to_string(&mut who));
+    let who = if who.is_empty() { "another process".to_owned() } else { format!("process {who}") };
+    Err(Error::Locked(format!("{} is used by {who}", dir.display())))
+}
+
+/// Makes a store apart, closed and synced, and moves it into place: a kill leaves either nothing or all of it.
+fn create(dir: &Path) -> Result<(), Error> {
+    let what = || format!("cannot make {}", dir.display());
+    let parent = match dir.parent() {
+        Some(parent) if !parent.as_os_str().is_empty() => parent,
+        Some(_) | None => Path::new("."),
+    };
+    let mut new: PathBuf = dir.to_path_buf();
+    new.set_file_name(format!("{}.new", dir.file_name().unwrap_or_default().to_string_lossy()));
+    fs::create_dir_all(&new).map_err(refusal(what()))?;
+    let held = lock(&new)?;
+    if !is_absent(dir)? {
+        // Another process was first, and what we waited for was its lock.
+        return Ok(());
+    }
+    wipe(&new).map_err(refusal(what()))?;
+    contained(|| {
+        fs::create_dir_all(new.join(FOLDER)).map_err(refusal(what()))?;
+        let db = start(&new, 1024 * 1024)?;
+        for tree in ["live", "jobs", "bodies", "events", "index", "keys"] {
+            db.open_tree(tree).map_err(failure)?;
+        }
+        let cells = db.open_tree("cells").map_err(failure)?;
+        cells.insert(keys::FORMAT, codec::encode(Kind::Own, &FORMAT)).map_err(failure)?;
+        cells.insert(keys::EPOCH, codec::encode(Kind::Own, &mint_epoch())).map_err(failure)?;
+        db.flush().map_err(failure)?;
+        Ok(())
+    })?;
+    fs::write(new.join(MARKER), marker()).map_err(refusal(what()))?;
+    files::sync(&new).map_err(refusal(what()))?;
+    fs::rename(&new, dir).map_err(refusal(what()))?;
+    super::body::sync_folder(parent).map_err(refusal(what()))?;
+    drop(held);
+    Ok(())
+}
+
+/// Removes what an earlier attempt at making the store left, except the lock.
+fn wipe(new: &Path) -> std::io::Result<()> {
+    for entry in fs::read_dir(new)? {
+        let entry = entry?;
+        if entry.file_type()?.is_dir() {
+            fs::remove_dir_all(entry.path())?;
+        } else if entry.file_name() != LOCK {
+            fs::remove_file(entry.path())?;
+        }
+    }
+    Ok(())
+}
+
+/// sled itself. Its own lock may be held a moment longer than ours.
+fn start(dir: &Path, cache_bytes: u64) -> Result<::sled::Db, Error> {
+    let config = ::sled::Config::new().path(dir).cache_capacity(cache_bytes).flush_every_ms(None);
+    for _ in 1..LOCK_LOOKS {
+        match config.open() {
+            Err(::sled::Error::Io(error)) if error.to_string().contains("could not acquire lock") => {
+                std::thread::sleep(LOCK_WAIT / LOCK_LOOKS);
+            }
+            other => return other.map_err(failure),
+        }
+    }
+    Err(Error::Locked(format!("{} is used by another process", dir.display())))
+}
+
+fn open_trees(dir: &Path, cache_bytes: u64) -> Result<Trees, Error> {
+    let db = start(dir, cache_bytes)?;
+    let tree = |name: &str| db.open_tree(name).map_err(failure);
+    let trees = Trees {
+        live: tree("live")?,
+        jobs: tree("jobs")?,
+        bodies: tree("bodies")?,
+        events: tree("events")?,
+        index: tree("index")?,
+        keys: tree("keys")?,
+        cells: tree("cells")?,
+        file: File::options().write(true).open(dir.join("db")).map_err(refusal("cannot open the data file"))?,
+        db,
+    };
+    trees.db.flush().map_err(failure)?;
+    files::sync(dir).map_err(refusal(format!("cannot sync {}", dir.display())))?;
+    Ok(trees)
+}
+
+/// One of the store's own cells.
+fn own<T: bincode::Decode<()>>(trees: &Trees, name: &[u8]) -> Result<Option<T>, Error> {
+    let place = || format!("the cell {:?}", String::from_utf8_lossy(name));
+    let bytes = trees.cells.get(name).map_err(failure)?;
+    bytes.map(|bytes| codec::decode(Kind::Own, &bytes).map_err(|damage| damage.at(place()))).transpose()
+}
+
+/// Reads what writer and readers must know.
+fn assemble(options: &Options, trees: Trees, lock: File, before_sync: Option<BeforeSync>) -> Result<Sled, Error> {
+    let absent = |what: &str| Error::Corrupt { at: format!("the cell {what}"), why: "it is missing".into() };
+    let format: u32 = own(&trees, keys::FORMAT)?.ok_or_else(|| absent("format"))?;
+    if format != FORMAT {
+        return Err(Error::Corrupt { at: "the cell format".into(), why: format!("it says {format}, not {FORMAT}") });
+    }
+    let epoch: Epoch = own(&trees, keys::EPOCH)?.ok_or_else(|| absent("epoch"))?;
+    let (floor, mut last, mut ended) = own::<(u64, u64, u64)>(&trees, keys::STANDING)?.unwrap_or((1, 0, 0));
+    if let Some((key, bytes)) = trees.events.last().map_err(failure)? {
+        let (_, chunk) = read::chunk(&key, &bytes)?;
+        let newest = chunk.entries.last().map_or(0, |entry| entry.position.0);
+        if newest > last {
+            (last, ended) = (newest, chunk.ended);
+        }
+    }
+    let mut dead = std::collections::BTreeMap::new();
+    for row in trees.cells.scan_prefix(keys::DEAD) {
+        let (key, bytes) = row.map_err(failure)?;
+        let count: u64 = codec::decode(Kind::Own, &bytes).map_err(|damage| damage.at("the count of dead letters"))?;
+        dead.insert(String::from_utf8_lossy(&key[keys::DEAD.len()..]).into(), count);
+    }
+    let newest_ended = trees.jobs.last().map_err(failure)?.and_then(|(key, _)| keys::job_id(&key));
+    let bounds = Bounds { epoch, floor: Position(floor), last: Position(last) };
+    let totals = Totals { ended, dead_letters: dead.clone() };
+    let writer = Writer {
+        revisions: None,
+        newest_ended,
+        next: bounds.last.next(),
+        floor: bounds.floor,
+        ended,
+        dead,
+        scratch: codec::Buffer::default(),
+    };
+    let store = Sled {
+        options: options.clone(),
+        trees: Mutex::new(None),
+        writer: Mutex::new(Some(Box::new(writer))),
+        shown: Mutex::new(Shown { bounds, totals, in_flight: None, leaving: Vec::new() }),
+        body_bytes: AtomicU64::new(0),
+        operations: AtomicU64::new(0),
+        failed: AtomicBool::new(false),
+        before_sync,
+        lock: Mutex::new(Some(lock)),
+    };
+    store.sweep(&trees)?;
+    let bytes = files::size(&options.dir.join(FOLDER)).map_err(refusal("cannot look at the bodies"))?;
+    store.body_bytes.store(bytes, std::sync::atomic::Ordering::Relaxed);
+    *store.trees.lock().unwrap_or_else(std::sync::PoisonError::into_inner) = Some(std::sync::Arc::new(trees));
+    Ok(store)
+}
+
+impl Sled {
+    /// Removes files of large bodies that no record names: one look-up per file, whatever the history.
+    fn sweep(&self, trees: &Trees) -> Result<(), Error> {
+        let folder = self.options.dir.join(FOLDER);
+        let what = || format!("cannot sweep {}", folder.display());
+        for entry in fs::read_dir(&folder).map_err(refusal(what()))? {
+            let entry = entry.map_err(refusal(what()))?;
+            let named = file_named(&entry.file_name().to_string_lossy());
+            let kept = match named {
+                Some((job, part, seq)) => {
+                    let names = |job: &Job| job.bodies().any(|name| name.part == part && name.seq == seq);
+                    self.read_job(trees, job)?.is_some_and(|head| names(&head.job))
+                }
+                None => false,
+            };
+            if !kept {
+                tracing::info!(file = %entry.path().display(), "removing a body that no job names");
+                fs::remove_file(entry.path()).map_err(refusal(what()))?;
+            }
+        }
+        Ok(())
+    }
+}

@@ -1,0 +1,142 @@
+//! What the one committing thread knows by heart, and how a set of batches becomes durable.
+//!
+//! In: batches, at most one per tree. Out: nothing, once one transaction, one flush and one sync have them on disk.
+
+use std::collections::{BTreeMap, HashMap};
+use std::sync::{Arc, PoisonError};
+
+use ::sled::transaction::{ConflictableTransactionError, TransactionError};
+use ::sled::{Batch, IVec, Transactional};
+
+use super::super::codec::Buffer;
+use super::super::{Durability, Error};
+use super::{Sled, Trees, failure, refusal};
+use crate::job::{JobId, Position};
+
+/// What would cost operations to look up for each commit.
+#[derive(Debug)]
+pub struct Writer {
+    /// Revisions of all unfinished jobs; `None` until they were read.
+    pub revisions: Option<HashMap<JobId, u32>>,
+    /// No ended job has a later id, so that a new id above it needs no look-up.
+    pub newest_ended: Option<JobId>,
+    /// The position of the next entry.
+    pub next: Position,
+    /// At and above it every entry exists.
+    pub floor: Position,
+    /// Ended jobs that are kept.
+    pub ended: u64,
+    /// Dead letters by type.
+    pub dead: BTreeMap<Arc<str>, u64>,
+    /// Where records are written before sled copies them.
+    pub scratch: Buffer,
+}
+
+/// The writes to one tree.
+#[derive(Default)]
+pub struct Pile {
+    batch: Batch,
+    count: usize,
+}
+
+impl Pile {
+    /// The key gets this value.
+    pub fn put(&mut self, key: impl Into<IVec>, value: impl Into<IVec>) {
+        self.batch.insert(key, value);
+        self.count += 1;
+    }
+
+    /// The key goes.
+    pub fn remove(&mut self, key: impl Into<IVec>) {
+        self.batch.remove(key);
+        self.count += 1;
+    }
+}
+
+/// The writes of one commit.
+#[derive(Default)]
+pub struct Piles {
+    /// Heads of unfinished jobs.
+    pub live: Pile,
+    /// Records of ended jobs.
+    pub jobs: Pile,
+    /// Bodies and blocks.
+    pub bodies: Pile,
+    /// Chunks.
+    pub events: Pile,
+    /// Rows.
+    pub index: Pile,
+    /// Idempotency keys.
+    pub keys: Pile,
+    /// Cells.
+    pub cells: Pile,
+}
+
+impl Trees {
+    /// Makes the writes one step: all or none of them are found after a crash. Not yet durable.
+    pub fn write(&self, piles: &Piles) -> Result<usize, Error> {
+        let all = [
+            (&self.live, &piles.live),
+            (&self.jobs, &piles.jobs),
+            (&self.bodies, &piles.bodies),
+            (&self.events, &piles.events),
+            (&self.index, &piles.index),
+            (&self.keys, &piles.keys),
+            (&self.cells, &piles.cells),
+        ];
+        let touched: Vec<_> = all.into_iter().filter(|(_, pile)| pile.count > 0).collect();
+        let trees: Vec<&::sled::Tree> = touched.iter().map(|(tree, _)| *tree).collect();
+        if trees.is_empty() {
+            return Ok(0);
+        }
+        let done = Transactional::<()>::transaction(&trees[..], |views| {
+            for (view, (_, pile)) in views.iter().zip(&touched) {
+                view.apply_batch(&pile.batch).map_err(ConflictableTransactionError::from)?;
+            }
+            Ok(())
+        });
+        match done {
+            Ok(()) => Ok(touched.iter().map(|(_, pile)| pile.count).sum()),
+            Err(TransactionError::Storage(error)) => Err(failure(error)),
+            Err(TransactionError::Abort(())) => Err(Error::Unavailable("a commit was called off".into())),
+        }
+    }
+
+    /// Hands everything written to the system and, unless told otherwise, waits for the disk.
+    pub fn sync(&self, durability: Durability) -> Result<(), Error> {
+        self.db.flush().map_err(failure)?;
+        match durability {
+            Durability::Disk => self.file.sync_data().map_err(refusal("cannot sync")),
+            Durability::Process => Ok(()),
+        }
+    }
+}
+
+impl Sled {
+    /// Makes the writes durable.
+    pub(super) fn write_through(&self, trees: &Trees, piles: &Piles) -> Result<(), Error> {
+        self.count(trees.write(piles)?);
+        if let Some(hook) = &self.before_sync {
+            trees.db.flush().map_err(failure)?;
+            hook();
+        }
+        trees.sync(self.options.durability)
+    }
+
+    /// Does something with the writer's knowledge. After an error that is gone: it may be wrong, and nothing follows.
+    pub(super) fn with_writer<T>(
+        &self,
+        trees: &Trees,
+        work: impl FnOnce(&mut Writer) -> Result<T, Error>,
+    ) -> Result<T, Error> {
+        let taken = self.writer.lock().unwrap_or_else(PoisonError::into_inner).take();
+        let mut writer = taken.ok_or_else(|| Error::Unavailable("two threads commit at once".into()))?;
+        if writer.revisions.is_none() {
+            let live = self.read_live(trees)?;
+            writer.revisions = Some(live.iter().map(|head| (head.job.id(), head.job.revision)).collect());
+        }
+        let done = work(&mut writer)?;
+        *self.writer.lock().unwrap_or_else(PoisonError::into_inner) = Some(writer);
+        Ok(done)
+    }
+}

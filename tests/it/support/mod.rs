@@ -1,0 +1,12 @@
+//! What the integration tests share: the real binary on a real port, and plain clients for it.
+//!
+//! In: a configuration. Out: a server that ends with the test, by its own process id. Waits for lines and answers,
+//! never for time.
+
+pub mod client;
+pub mod server;
+pub mod sse;
+
+pub use client::{Answer, Client};
+pub use server::{Server, TRIAL};
+pub use sse::{Event, Stream};

@@ -1,0 +1,187 @@
+//! The binary under test as a child process.
+
+use std::io::{BufRead, BufReader, Read};
+use std::path::{Path, PathBuf};
+use std::process::{Child, Command, ExitStatus, Stdio};
+use std::sync::{Arc, Mutex};
+
+use rustix::process::{Pid, Signal, kill_process};
+
+use super::client::Client;
+
+/// One tool of the test-only kind, retried quickly.
+pub const TRIAL: &str = r#"
+[tools.trial]
+description = "does what its payload says"
+run = { kind = "trial" }
+retry = { base_delay = "50ms", max_delay = "200ms" }
+cancel_grace = "2s"
+"#;
+
+/// A running server, its directory and its port. Killed when dropped.
+pub struct Server {
+    child: Child,
+    dir: tempfile::TempDir,
+    config: PathBuf,
+    address: String,
+    flags: Vec<String>,
+    log: Arc<Mutex<String>>,
+}
+
+impl Server {
+    /// Starts a server with this configuration on a free port, and waits until it serves.
+    pub fn start(config: &str) -> Self {
+        Self::start_with(config, &[])
+    }
+
+    /// The same with further flags.
+    pub fn start_with(config: &str, flags: &[&str]) -> Self {
+        let dir = tempfile::tempdir().expect("a temporary directory");
+        let file = dir.path().join("longhaul.toml");
+        std::fs::write(&file, config).expect("the configuration is written");
+        let flags: Vec<String> = flags.iter().map(ToString::to_string).collect();
+        let log = Arc::new(Mutex::new(String::new()));
+        let (child, address) = spawn(&file, dir.path(), "127.0.0.1:0", &flags, &log).expect("the server serves");
+        Self { child, dir, config: file, address, flags, log }
+    }
+
+    /// A client of this server; it outlives restarts.
+    pub fn client(&self) -> Client {
+        Client::new(&format!("http://{}", self.address))
+    }
+
+    /// `host:port`.
+    pub fn address(&self) -> &str {
+        &self.address
+    }
+
+    /// Where the server keeps its data.
+    pub fn data_dir(&self) -> PathBuf {
+        self.dir.path().join("data")
+    }
+
+    /// The process, for signals.
+    pub fn pid(&self) -> Pid {
+        Pid::from_child(&self.child)
+    }
+
+    /// What the server has written to its log so far.
+    pub fn log(&self) -> String {
+        self.log.lock().expect("the log's lock").clone()
+    }
+
+    /// `kill -9`, and the end of the process.
+    pub fn kill(&mut self) {
+        // It may have ended by itself.
+        let _ = self.child.kill();
+        self.child.wait().expect("the child is reaped");
+    }
+
+    /// Sends a signal.
+    pub fn signal(&self, signal: Signal) {
+        kill_process(self.pid(), signal).expect("the server is there");
+    }
+
+    /// Waits for the process to end by itself.
+    pub fn wait_exit(&mut self) -> ExitStatus {
+        self.child.wait().expect("the child is reaped")
+    }
+
+    /// Whether the process has ended by itself.
+    pub fn has_exited(&mut self) -> bool {
+        self.child.try_wait().expect("the child can be asked").is_some()
+    }
+
+    /// Starts it again on the same directory and port. It must have ended.
+    pub fn start_again(&mut self) {
+        self.try_start_again().unwrap_or_else(|why| panic!("the server does not start again: {why}"));
+    }
+
+    /// The same, or what the server said when it did not start.
+    pub fn try_start_again(&mut self) -> Result<(), String> {
+        let (child, address) = spawn(&self.config, self.dir.path(), &self.address, &self.flags, &self.log)?;
+        self.child = child;
+        self.address = address;
+        Ok(())
+    }
+
+    /// Replaces the configuration for the next start.
+    pub fn reconfigure(&self, config: &str) {
+        std::fs::write(&self.config, config).expect("the configuration is written");
+    }
+
+    /// `kill -9` and start again.
+    pub fn crash(&mut self) {
+        self.kill();
+        self.start_again();
+    }
+
+    /// Runs `longhaul verify` on the directory of the ended server: whether all holds, and what it said.
+    pub fn verify(&self) -> (bool, String) {
+        let output =
+            Command::new(binary()).args(["verify", "--data-dir"]).arg(self.data_dir()).output().expect("verify runs");
+        let said = [output.stdout, output.stderr].concat();
+        (output.status.success(), String::from_utf8_lossy(&said).into_owned())
+    }
+}
+
+impl Drop for Server {
+    fn drop(&mut self) {
+        let _ = self.child.kill();
+        let _ = self.child.wait();
+        if std::thread::panicking() {
+            eprintln!("--- the server's log ---\n{}", self.log());
+        }
+    }
+}
+
+/// The binary under test.
+pub fn binary() -> &'static Path {
+    Path::new(env!("CARGO_BIN_EXE_longhaul"))
+}
+
+fn spawn(
+    config: &Path,
+    dir: &Path,
+    listen: &str,
+    flags: &[String],
+    log: &Arc<Mutex<String>>,
+) -> Result<(Child, String), String> {
+    let mut child = Command::new(binary())
+        .arg("serve")
+        .arg("--config")
+        .arg(config)
+        .arg("--data-dir")
+        .arg(dir.join("data"))
+        .args(["--listen", listen])
+        .args(flags)
+        .current_dir(dir)
+        .stdin(Stdio::null())
+        .stdout(Stdio::piped())
+        .stderr(Stdio::piped())
+        .spawn()
+        .map_err(|why| why.to_string())?;
+    let stdout = child.stdout.take().expect("stdout is piped");
+    let mut stderr = child.stderr.take().expect("stderr is piped");
+    let into = log.clone();
+    std::thread::spawn(move || {
+        let mut piece = [0; 4096];
+        while let Ok(n @ 1..) = stderr.read(&mut piece) {
+            into.lock().expect("the log's lock").push_str(&String::from_utf8_lossy(&piece[..n]));
+        }
+    });
+    let mut lines = BufReader::new(stdout);
+    let mut line = String::new();
+    // The first line on stdout says where it serves, once it does.
+    while lines.read_line(&mut line).map_err(|why| why.to_string())? > 0 {
+        if let Some(at) = line.find("http://") {
+            let address = line[at + 7..].split_whitespace().next().expect("an address").to_owned();
+            // Whatever else it prints is read, so that it never blocks on us.
+            std::thread::spawn(move || std::io::copy(&mut lines, &mut std::io::sink()));
+            return Ok((child, address));
+        }
+        line.clear();
+    }
+    child.wait().map_err(|why| why.to_string())?;
+    Err(log.lock().expect("the log's lock").clone())
+}
