@@ -15,6 +15,9 @@ mod recover;
 mod sweep;
 mod thread;
 
+#[cfg(test)]
+mod tests;
+
 pub use group::GROUP_MAX;
 pub use handle::{Busy, Handle};
 pub use inbox::{ActRefusal, Creation, INNER_MAX, ReplayRefusal, SUBMIT_MAX, SubmitAnswer, SubmitRefusal};

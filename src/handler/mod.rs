@@ -5,6 +5,8 @@
 
 pub mod command;
 pub mod demo;
+#[cfg(test)]
+mod testing;
 #[cfg(feature = "trial")]
 pub mod trial;
 
@@ -15,7 +17,7 @@ use std::sync::Arc;
 use bytes::Bytes;
 
 use crate::clock::Clock;
-use crate::job::{Outcome, Progress, Timestamp};
+use crate::job::{Class, Millis, Outcome, Progress, Timestamp};
 use crate::work::{Claim, Report, Stop, WorkSource};
 
 /// One kind of work.
@@ -100,6 +102,35 @@ impl<'a> RunContext<'a> {
         stop
     }
 
+    /// Waits, unless the attempt is to stop or its deadline comes first. Blocks; wakes at once for either.
+    ///
+    /// # Errors
+    /// The outcome with which the handler then has to end.
+    pub fn pause(&self, length: Millis) -> Result<(), Outcome> {
+        let until = self.clock.now().plus(length);
+        let (tell, told) = crossbeam_channel::bounded(1);
+        self.claim.stop.on_stop(move |reason| {
+            // Told once, and there is room for one.
+            let _ = tell.try_send(reason);
+        });
+        loop {
+            if self.stop().is_some() {
+                return Err(stopped());
+            }
+            if self.is_late() {
+                return Err(Outcome::timed_out("the attempt did not end in time"));
+            }
+            if self.clock.now() >= until {
+                return Ok(());
+            }
+            let due = self.clock.at(until.min(self.deadline()));
+            crossbeam_channel::select! {
+                recv(told) -> _ => {}
+                recv(due) -> _ => {}
+            }
+        }
+    }
+
     /// Whether the deadline has passed.
     pub fn is_late(&self) -> bool {
         self.clock.now() >= self.deadline()
@@ -114,4 +145,9 @@ impl<'a> RunContext<'a> {
     pub fn into_log(self) -> Bytes {
         Vec::from(self.log.into_inner()).into()
     }
+}
+
+/// The outcome of an attempt that was told to stop and did.
+pub fn stopped() -> Outcome {
+    Outcome::failed(Class::Transient, None, "the attempt was stopped")
 }

@@ -1,1 +1,89 @@
-//! trial
+//! The test-only kind: does what its payload says. Never part of a release build.
+//!
+//! In: `{"do": "sleep" | "echo" | "fail" | "panic" | "abort" | "progress" | "partial" | "noop", …}`. Out: that. Sleeps on the clock
+//! it is given, and wakes for a stop.
+
+use bytes::Bytes;
+use serde::Deserialize;
+use serde_json::json;
+
+use super::{Handler, RunContext};
+use crate::job::{Class, Failing, Failure, Millis, Outcome, Output, Progress};
+use crate::work::Claim;
+
+/// Does what the payload says.
+#[derive(Debug, Clone, Copy, Default)]
+pub struct Trial;
+
+/// What to do.
+#[derive(Deserialize)]
+#[serde(tag = "do", rename_all = "lowercase")]
+enum Deed {
+    /// Completes with `null`.
+    Noop,
+    /// Takes this long, or until it is stopped.
+    Sleep { ms: u64 },
+    /// Completes with this text, or with as many bytes of it as asked for.
+    Echo { text: Option<String>, bytes: Option<usize> },
+    /// Fails so many times, then completes.
+    Fail { times: u32, class: Option<Class>, retry_after_ms: Option<u64> },
+    /// Panics.
+    Panic { message: Option<String> },
+    /// Ends the whole process.
+    Abort,
+    /// Reports so many steps, then completes.
+    Progress { steps: u32, pause_ms: Option<u64> },
+    /// Reports this partial result, then completes.
+    Partial { data: serde_json::Value },
+}
+
+impl Handler for Trial {
+    #[expect(clippy::panic, reason = "it is asked to")]
+    fn run(&self, claim: &Claim, payload: &Bytes, context: &RunContext<'_>) -> Outcome {
+        let deed = match serde_json::from_slice(payload) {
+            Ok(deed) => deed,
+            Err(why) => return Outcome::failed(Class::Permanent, None, &format!("the payload: {why}")),
+        };
+        match deed {
+            Deed::Noop => done(None),
+            Deed::Sleep { ms } => context.pause(Millis(ms)).map_or_else(|stopped| stopped, |()| done(None)),
+            Deed::Echo { text, bytes } => done(Some(json!(echo(text, bytes)))),
+            Deed::Fail { times, class, retry_after_ms } if claim.attempt <= times => Outcome::Failed(Failing {
+                failure: Failure::new(class.unwrap_or(Class::Transient), None, "failed as it was asked to"),
+                end: crate::job::End::Failed,
+                retry_after: retry_after_ms.map(Millis),
+            }),
+            Deed::Fail { .. } => done(Some(json!({"attempt": claim.attempt}))),
+            Deed::Panic { message } => panic!("{}", message.unwrap_or_else(|| "panicked as it was asked to".into())),
+            Deed::Abort => std::process::abort(),
+            Deed::Progress { steps, pause_ms } => progress(steps, Millis(pause_ms.unwrap_or(0)), context),
+            Deed::Partial { data } => {
+                context.partial(data.to_string().into());
+                done(None)
+            }
+        }
+    }
+}
+
+fn done(data: Option<serde_json::Value>) -> Outcome {
+    Outcome::Done(Output { data: data.map(|value| value.to_string().into()), ..Output::default() })
+}
+
+/// The text, repeated and cut to so many bytes.
+fn echo(text: Option<String>, bytes: Option<usize>) -> String {
+    let text = text.filter(|text| !text.is_empty()).unwrap_or_else(|| "x".into());
+    match bytes {
+        None => text,
+        Some(bytes) => crate::job::cut(&text.repeat(bytes / text.len() + 1), bytes).to_owned(),
+    }
+}
+
+fn progress(steps: u32, pause: Millis, context: &RunContext<'_>) -> Outcome {
+    for step in 1..=steps {
+        context.progress(Progress { step: Some(step), total_steps: Some(steps), ..Progress::default() });
+        if let Err(stopped) = context.pause(pause) {
+            return stopped;
+        }
+    }
+    done(Some(json!({"steps": steps})))
+}

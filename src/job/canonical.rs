@@ -37,10 +37,12 @@ fn write(value: &Value, out: &mut String) {
     }
 }
 
-/// `1`, `1.0` and `1e0` are one number; integers beyond 2^53 stay exact.
+/// `1`, `1.0` and `1e0` are one number; integers beyond 2^53 stay exact. Above 2^64 there are only floats.
 fn spell(number: &serde_json::Number) -> String {
     match number.as_f64() {
-        Some(float) if number.is_f64() && float.fract() == 0.0 && float.abs() < 1e19 => (float as i128).to_string(),
+        Some(float) if number.is_f64() && float.fract() == 0.0 && float.abs() < u64::MAX as f64 => {
+            (float as i128).to_string()
+        }
         _ => number.to_string(),
     }
 }
@@ -61,6 +63,8 @@ mod tests {
         assert!(!same(r#"[12,3]"#, r#"[1,23]"#));
         assert!(!same("9007199254740993", "9007199254740992"));
         assert!(same("1e16", "10000000000000000"));
+        assert!(same("1e19", "10000000000000000000"));
+        assert!(same("1e20", "100000000000000000000"));
         assert!(!same("-10", "10"));
     }
 }

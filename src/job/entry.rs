@@ -19,7 +19,7 @@ pub const REASON_MAX: usize = 256;
 /// Longest result summary, in characters (contract 1).
 pub const SUMMARY_CHARS_MAX: usize = 200;
 
-/// How far an attempt says it is. Every field is as reported.
+/// How far an attempt says it is: as reported, but for what makes no sense (`job::progress`).
 #[derive(Clone, PartialEq, Debug, Default, bincode::Encode, bincode::Decode)]
 pub struct Progress {
     /// Of `total_steps`, from 1.

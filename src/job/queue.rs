@@ -41,6 +41,8 @@ struct Slot {
     phase: Phase,
 }
 
+const _: () = assert!(size_of::<(JobId, Slot)>() <= 48);
+
 const NEVER: Timestamp = Timestamp(i64::MAX);
 
 #[derive(Clone, Copy, PartialEq, Eq)]

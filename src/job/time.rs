@@ -53,7 +53,7 @@ pub struct Millis(pub u64);
 impl Millis {
     /// `n` seconds.
     pub const fn seconds(n: u64) -> Self {
-        Self(n * 1_000)
+        Self(n.saturating_mul(1_000))
     }
 
     /// For the standard library's timers.

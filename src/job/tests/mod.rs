@@ -6,6 +6,7 @@ mod interruptions;
 mod lives;
 mod machine;
 mod model;
+mod nouns;
 mod progress;
 mod queue;
 mod queue_model;

@@ -41,7 +41,7 @@ fn percentages_are_news_after_the_interval_or_a_leap() {
 fn what_is_held_back_is_merged_and_comes_before_the_next_other_entry() {
     let mut life = Life::running();
     let full = Progress { step: Some(1), total_steps: Some(4), percent: Some(1.0), message: Some("a".into()) };
-    logged(&mut life, &[full.clone()]);
+    logged(&mut life, std::slice::from_ref(&full));
     assert_eq!(logged(&mut life, &[percent(2.0), percent(3.0)]), []);
     let entries = life.send(&cancel()).expect("it runs");
     assert!(matches!(&entries[..], [Entry::Progress(held), Entry::CancelRequested { .. }] if *held == percent(3.0)));

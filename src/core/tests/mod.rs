@@ -1,0 +1,7 @@
+//! The core over the reference store, with time moved by hand.
+
+mod claims;
+mod limits;
+mod recovery;
+mod rig;
+mod story;
