@@ -5,6 +5,8 @@
 use std::fmt;
 use std::process::ExitCode;
 
+use super::exit;
+
 /// How a command that did its work ended.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Ending {
@@ -63,12 +65,12 @@ pub enum Failure {
 impl Failure {
     fn code(&self) -> u8 {
         match self {
-            Self::Closed => 0,
-            Self::Usage(_) => 2,
-            Self::Unreachable { .. } => 4,
-            Self::Refused(_) => 5,
-            Self::Damaged(_) => 6,
-            Self::Locked(_) => 7,
+            Self::Closed => exit::DONE,
+            Self::Usage(_) => exit::USAGE,
+            Self::Unreachable { .. } => exit::UNREACHABLE,
+            Self::Refused(_) => exit::REFUSED,
+            Self::Damaged(_) => exit::STORE_DAMAGED,
+            Self::Locked(_) => exit::STORE_LOCKED,
         }
     }
 }
@@ -90,9 +92,9 @@ impl fmt::Display for Failure {
 /// The exit code of contract 9.
 pub fn exit_code(result: &Result<Ending, Failure>) -> ExitCode {
     ExitCode::from(match result {
-        Ok(Ending::Done) => 0,
-        Ok(Ending::JobFailed) => 1,
-        Ok(Ending::JobCanceled) => 3,
+        Ok(Ending::Done) => exit::DONE,
+        Ok(Ending::JobFailed) => exit::FAILED,
+        Ok(Ending::JobCanceled) => exit::CANCELED,
         Err(failure) => failure.code(),
     })
 }

@@ -3,6 +3,7 @@
 //! In: arguments, environment. Out: an exit code of contract 9. Commands but `serve` and `verify` only talk HTTP.
 
 mod client;
+mod exit;
 mod failure;
 mod follow;
 mod jobs;

@@ -20,6 +20,17 @@ pub enum Stream {
     Err,
 }
 
+/// Says something on stdout at once, for whoever waits for that line. Who does not listen is not waited for.
+pub fn say(text: &str) {
+    let mut stdout = io::stdout().lock();
+    let _ = writeln!(stdout, "{text}").and_then(|()| stdout.flush());
+}
+
+/// Says on stderr why the process ends.
+pub fn complain(text: &str) {
+    let _ = writeln!(io::stderr().lock(), "longhaul: {}", clean(text));
+}
+
 /// What is printed, and how.
 pub struct Output {
     /// One JSON value per line instead of text for people.

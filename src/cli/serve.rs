@@ -2,9 +2,13 @@
 
 use std::process::ExitCode;
 
+use super::{exit, output};
 use crate::config::Config;
 
 /// Serves until it is told to stop.
-pub fn run(_: Config) -> ExitCode {
-    ExitCode::FAILURE
+pub fn run(config: Config) -> ExitCode {
+    output::say(&format!("would listen on {}", config.listen));
+    output::complain("cannot serve yet");
+    let _ = (exit::SIGNALED, exit::of_store);
+    ExitCode::from(exit::FAILED)
 }
