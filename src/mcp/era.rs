@@ -22,6 +22,14 @@ impl Revision {
     /// Every revision.
     pub(super) const ALL: [Self; 3] = [Self::June2025, Self::November2025, Self::July2026];
 
+    /// Whether it has an envelope in place of sessions.
+    pub(super) const fn is_modern(self) -> bool {
+        match self {
+            Self::July2026 => true,
+            Self::June2025 | Self::November2025 => false,
+        }
+    }
+
     /// As written in `protocolVersion`.
     pub(super) const fn name(self) -> &'static str {
         match self {

@@ -10,15 +10,38 @@ use bytes::Bytes;
 
 use crate::clock::Clock;
 use crate::job::Millis;
-use crate::service::{Refused, Service, Viewer};
+use crate::service::{Catalogue, Detail, Links, Refused, Service, Viewer};
 
 mod accept;
 mod era;
 mod headers;
+mod helpers;
+mod legacy;
+mod lists;
+mod modern;
+mod params;
+mod ranges;
+mod refusal;
+mod reply;
+mod result;
 mod rpc;
 mod session;
+mod tools;
 
 pub use headers::Headers;
+pub use helpers::{JOBS_MAX, LIST_MAX, TIMEOUT_DEFAULT_MS, TIMEOUT_MAX_MS, is_helper};
+pub use modern::LIST_TTL_MS;
+pub use ranges::{TEXT_DEFAULT, TEXT_MAX, TEXT_MIN};
+pub use result::CONTENT_MAX;
+pub use rpc::ID_MAX;
+pub use session::{SEEN_EVERY, SESSIONS_MAX};
+
+use accept::Form;
+use era::{Era, Meta, Revision};
+use reply::Reply;
+use rpc::{Error, INVALID_PARAMS, INVALID_REQUEST, Kind, Message, PARSE_ERROR};
+use session::{Lookup, Sessions};
+use tools::Call;
 
 /// One HTTP request to `/mcp`.
 pub struct Request<'a> {
@@ -65,9 +88,13 @@ impl Default for Options {
 
 /// The endpoint. One for the process, shared.
 pub struct Endpoint {
-    _service: Arc<Service>,
-    _clock: Arc<dyn Clock>,
-    _options: Options,
+    service: Arc<Service>,
+    links: Links,
+    sessions: Sessions,
+    lists: lists::Lists,
+    /// `None`: hidden.
+    helpers: Option<Catalogue>,
+    bound: params::ByTool,
 }
 
 impl Endpoint {
@@ -76,17 +103,125 @@ impl Endpoint {
     /// # Errors
     /// What `Service::cells` refuses.
     pub async fn load(service: Arc<Service>, clock: Arc<dyn Clock>, options: Options) -> Result<Self, Refused> {
-        Ok(Self { _service: service, _clock: clock, _options: options })
+        let helpers = match options.helpers {
+            true => Some(helpers::catalogue().map_err(|why| Refused::BadJson(why))?),
+            false => None,
+        };
+        let sessions = Sessions::load(service.clone(), clock, options.session_ttl).await?;
+        let tools = || service.catalogue.tools();
+        let all: Vec<_> = tools().chain(helpers.iter().flat_map(|helpers| helpers.tools())).collect();
+        let lists = lists::Lists::new(all.into_iter());
+        let bound = params::read(tools());
+        let links = Links { base: options.base, detail: Detail::Line };
+        Ok(Self { service, links, sessions, lists, helpers, bound })
     }
 
     /// Answers one request. Dropping the future is how the transport says that the client went away: a call of
     /// 2026-07-28 without an idempotency key is then cancelled if its answer was not handed out yet; nothing else is.
-    pub async fn handle(&self, _request: Request<'_>) -> Answer {
-        Answer { status: 405, content_type: None, headers: vec![("allow", "POST, DELETE".into())], body: Bytes::new() }
+    pub async fn handle(&self, request: Request<'_>) -> Answer {
+        match request.verb {
+            "POST" => self.post(&request).await,
+            "DELETE" => self.delete(&request).await,
+            _ => self.no_such_verb(&request),
+        }
+    }
+
+    async fn post(&self, request: &Request<'_>) -> Answer {
+        let refuse = |status, text: &str| {
+            Reply::error(None, &Error::refused(status, INVALID_REQUEST, text)).into_answer(Form::Json)
+        };
+        let Some(form) = accept::form(request.headers) else {
+            return refuse(406, "answers are application/json or text/event-stream: accept one of them");
+        };
+        if !accept::is_json(request.headers) {
+            return refuse(415, "the body must be application/json");
+        }
+        let Ok(body) = std::str::from_utf8(&request.body) else {
+            let error = Error::refused(400, PARSE_ERROR, "the body is not UTF-8");
+            return Reply::error(None, &error).into_answer(Form::Json);
+        };
+        let reply = match rpc::read(body) {
+            Ok(message) => self.message(request, &message).await,
+            Err(unreadable) => Reply::error(unreadable.id, &unreadable.error),
+        };
+        reply.into_answer(form)
+    }
+
+    /// Tells the message's era, and has it answered by its rules.
+    async fn message(&self, request: &Request<'_>, message: &Message<'_>) -> Reply {
+        let version = headers::text(request.headers, "mcp-protocol-version");
+        let version = version.as_deref();
+        let lookup = self.session_of(request);
+        let meta = Meta::read(message.params.meta);
+        let enveloped = meta.as_ref().is_ok_and(|meta| meta.version.is_some());
+        let era = era::of(message.kind, &message.method, enveloped, version, lookup.presence());
+        let meta = match meta {
+            Ok(meta) => meta,
+            Err(why) => return unread_meta(message, era, lookup, version, why),
+        };
+        let (viewer, body) = (&request.viewer, &request.body);
+        let call = Call { revision: Revision::July2026, viewer, body, params: message.params, meta };
+        match era {
+            Era::Modern => modern::answer(self, message, request.headers, call).await,
+            Era::Handshake => legacy::initialize(self, message, viewer, version, lookup.presence()).await,
+            Era::Session | Era::Response => legacy::answer(self, message, lookup, version, call).await,
+        }
+    }
+
+    fn session_of(&self, request: &Request<'_>) -> Lookup {
+        let id = headers::value(request.headers, "mcp-session-id");
+        self.sessions.find(id.as_deref(), &request.viewer)
+    }
+
+    /// Ends a session: 204; then everything with its id is 404.
+    async fn delete(&self, request: &Request<'_>) -> Answer {
+        let version = headers::text(request.headers, "mcp-protocol-version");
+        let lookup = self.session_of(request);
+        if matches!(lookup, Lookup::Absent) && era::is_past_sessions(version.as_deref()) {
+            return self.no_such_verb(request);
+        }
+        let ended = match legacy::session(lookup, version.as_deref()) {
+            Ok(session) => self.sessions.end(&session).await.map_err(|refused| refusal::internal(&refused)),
+            Err(error) => Err(error),
+        };
+        match ended {
+            Ok(()) => Answer { status: 204, content_type: None, headers: Vec::new(), body: Bytes::new() },
+            Err(error) => {
+                let status = if error.status == 200 { 503 } else { error.status };
+                Reply::error(None, &Error { status, ..error }).into_answer(Form::Json)
+            }
+        }
+    }
+
+    /// GET offers no stream here: 405, but 404 for a session that is not open, so that its client opens another.
+    fn no_such_verb(&self, request: &Request<'_>) -> Answer {
+        if let (Lookup::Unknown, "GET") = (self.session_of(request), request.verb) {
+            let error = Error::refused(404, INVALID_REQUEST, "there is no such session");
+            return Reply::error(None, &error).into_answer(Form::Json);
+        }
+        let version = headers::text(request.headers, "mcp-protocol-version");
+        let allow = if era::is_past_sessions(version.as_deref()) { "POST" } else { "POST, DELETE" };
+        let error = Error::refused(405, INVALID_REQUEST, format!("send messages by POST; allowed here: {allow}"));
+        let mut answer = Reply::error(None, &error).into_answer(Form::Json);
+        answer.headers.push(("allow", allow.into()));
+        answer
     }
 }
 
-/// Whether a helper tool has this name: no configured tool may have it while `helpers` is on.
-pub fn is_helper(name: &str) -> bool {
-    matches!(name, "get_job" | "wait_for_jobs" | "cancel_job" | "list_jobs")
+/// `params._meta` that cannot be read: of the era without sessions the envelope is missing, else it is a bad parameter.
+fn unread_meta(message: &Message<'_>, era: Era, lookup: Lookup, version: Option<&str>, why: String) -> Reply {
+    let id = match message.kind {
+        Kind::Request(id) => Some(id),
+        Kind::Notification | Kind::Response => None,
+    };
+    let status = match era {
+        Era::Modern => 400,
+        Era::Handshake => 200,
+        Era::Session | Era::Response => match legacy::session(lookup, version) {
+            Ok(_) if id.is_some() => 200,
+            Ok(_) => 400,
+            Err(error) => return Reply::error(id, &error),
+        },
+    };
+    Reply::error(id, &Error::refused(status, INVALID_PARAMS, why))
 }

@@ -25,7 +25,7 @@ pub(super) const HEADER_MISMATCH: i64 = -32020;
 pub(super) const UNSUPPORTED_VERSION: i64 = -32022;
 
 /// Longest id, in bytes as written. A longer one is refused and not echoed.
-pub(super) const ID_MAX: usize = 1_024;
+pub const ID_MAX: usize = 1_024;
 
 /// A JSON-RPC error, to be answered with an HTTP status.
 #[derive(Debug, Clone, PartialEq)]

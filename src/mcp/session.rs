@@ -13,8 +13,8 @@ use serde::{Deserialize, Serialize};
 use super::era::{Presence, Revision};
 use crate::clock::Clock;
 use crate::job::{Millis, Timestamp};
+use crate::service::CellChange;
 use crate::service::{Refused, Service, Viewer};
-use crate::store::CellChange;
 
 /// Open sessions. When one more is asked for, the hundredth part that was idle the longest ends.
 pub const SESSIONS_MAX: usize = 100_000;

@@ -12,7 +12,7 @@ use crate::clock::Clock;
 use crate::core::{Busy, Handle};
 use crate::events::{self, Published};
 use crate::job::{Head, JobId, Timestamp};
-use crate::store::{self, Bounds, Store};
+use crate::store::{self, Store};
 
 mod act;
 mod read;
@@ -25,6 +25,7 @@ mod wait;
 pub use submit::AHEAD_MAX;
 pub use wait::WATCHED_MAX;
 
+pub use crate::store::{Bounds, CellChange, Query};
 pub use tool::{Catalogue, TaskSupport, Tool};
 pub use view::{Bodies, Detail, ErrorView, JobView, Links, ProgressView, RESULT_INLINE_MAX, ReceiptView};
 

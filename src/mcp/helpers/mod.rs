@@ -1,0 +1,266 @@
+//! The four helper tools, by which a plain client follows its jobs.
+//!
+//! In: a call by name. Out: the members of a tool result. What is wrong with the arguments, and an id that nobody knows, is told as a result
+//! that a model can act on. One file per tool.
+
+use std::str::FromStr;
+use std::sync::Arc;
+
+use serde_json::{Map, Value};
+
+use super::reply::{Members, push_text};
+use super::rpc::{self, Error, INVALID_PARAMS};
+use super::tools::Call;
+use super::{Endpoint, refusal};
+use crate::job::{BodyRef, Head, JobId, Millis, Rules};
+use crate::service::{Bodies, Catalogue, JobView, Refused, TaskSupport, Tool, Viewer};
+
+mod cancel_job;
+mod get_job;
+mod list_jobs;
+mod wait_for_jobs;
+
+pub use list_jobs::LIST_MAX;
+pub use wait_for_jobs::{JOBS_MAX, TIMEOUT_DEFAULT_MS, TIMEOUT_MAX_MS};
+
+/// Whether a helper tool has this name: no configured tool may have it while `helpers` is on.
+pub fn is_helper(name: &str) -> bool {
+    Helper::named(name).is_some()
+}
+
+#[derive(Clone, Copy)]
+enum Helper {
+    Get,
+    Wait,
+    Cancel,
+    List,
+}
+
+impl Helper {
+    const ALL: [Self; 4] = [Self::Get, Self::Wait, Self::Cancel, Self::List];
+
+    const fn name(self) -> &'static str {
+        match self {
+            Self::Get => "get_job",
+            Self::Wait => "wait_for_jobs",
+            Self::Cancel => "cancel_job",
+            Self::List => "list_jobs",
+        }
+    }
+
+    fn named(name: &str) -> Option<Self> {
+        Self::ALL.into_iter().find(|helper| helper.name() == name)
+    }
+
+    fn tool(self) -> Tool {
+        let (title, description, schema, reads) = match self {
+            Self::Get => ("Get a job", get_job::DESCRIPTION, get_job::schema(), true),
+            Self::Wait => ("Wait for jobs", wait_for_jobs::DESCRIPTION, wait_for_jobs::schema(), true),
+            Self::Cancel => ("Cancel a job", cancel_job::DESCRIPTION, cancel_job::schema(), false),
+            Self::List => ("List jobs", list_jobs::DESCRIPTION, list_jobs::schema(), true),
+        };
+        Tool {
+            name: self.name().into(),
+            job_type: self.name().into(),
+            title: Some(title.into()),
+            description: Some(description.into()),
+            input_schema: schema,
+            output_schema: None,
+            annotations: Some(serde_json::json!({ "readOnlyHint": reads, "openWorldHint": false })),
+            inline_wait: Millis(0),
+            task_support: TaskSupport::Never,
+            expires_in: None,
+            cancel_grace: Millis(0),
+            max_result: 0,
+            rules: Rules::default(),
+        }
+    }
+}
+
+/// The helpers as tools, so that they are listed and their arguments checked as any tool's.
+///
+/// # Errors
+/// Never: their schemas are tested.
+pub(super) fn catalogue() -> Result<Catalogue, String> {
+    Catalogue::new(Helper::ALL.map(Helper::tool).into())
+}
+
+/// Why a helper has no answer of the usual kind.
+enum Stop {
+    /// A result that tells the model what to do instead.
+    Told(Members),
+    /// The service refused.
+    Refused(Refused),
+}
+
+impl From<Refused> for Stop {
+    fn from(refused: Refused) -> Self {
+        Self::Refused(refused)
+    }
+}
+
+/// What a helper works with.
+struct Context<'a> {
+    endpoint: &'a Endpoint,
+    viewer: &'a Viewer,
+    arguments: Map<String, Value>,
+}
+
+/// Calls the helper of that name.
+///
+/// # Errors
+/// -32602 for arguments that are no JSON, -32603 for what the service cannot do now.
+pub(super) async fn call(
+    endpoint: &Endpoint,
+    catalogue: &Catalogue,
+    call: &Call<'_>,
+    name: &str,
+    arguments: &str,
+) -> Result<Members, Error> {
+    let invalid = |why: serde_json::Error| Error::answered(INVALID_PARAMS, format!("params.arguments: {why}"));
+    let arguments: Value = serde_json::from_str(arguments).map_err(invalid)?;
+    let violations = catalogue.check_input(name, &arguments);
+    if !violations.is_empty() {
+        return refusal::complain(call.revision, &refusal::misfit(&violations));
+    }
+    let Value::Object(arguments) = arguments else {
+        return Err(Error::answered(INVALID_PARAMS, "params.arguments must be an object"));
+    };
+    let context = Context { endpoint, viewer: call.viewer, arguments };
+    let answer = match Helper::named(name) {
+        Some(Helper::Get) => get_job::call(&context).await,
+        Some(Helper::Wait) => wait_for_jobs::call(&context).await,
+        Some(Helper::Cancel) => cancel_job::call(&context).await,
+        Some(Helper::List) => list_jobs::call(&context).await,
+        None => Err(Stop::Told(Members::complaint("There is no such helper."))),
+    };
+    match answer {
+        Ok(members) | Err(Stop::Told(members)) => Ok(members),
+        Err(Stop::Refused(refused)) => Err(refusal::internal(&refused)),
+    }
+}
+
+impl Context<'_> {
+    /// A string argument; absent if it is not there.
+    fn text(&self, name: &str) -> Option<&str> {
+        self.arguments.get(name).and_then(Value::as_str)
+    }
+
+    /// A whole number, however spelled: the schema has seen to its range.
+    fn number(&self, name: &str) -> Option<u64> {
+        let value = self.arguments.get(name)?;
+        value.as_u64().or_else(|| value.as_f64().filter(|float| *float >= 0.0).map(|float| float as u64))
+    }
+
+    /// The job with this id, or a word on ids like it.
+    async fn find(&self, id: &str) -> Result<Arc<Head>, Stop> {
+        if let Ok(parsed) = JobId::from_str(id) {
+            match self.endpoint.service.job(self.viewer, parsed).await {
+                Err(Refused::NoSuchJob) => {}
+                other => return Ok(other?),
+            }
+        }
+        let shown = crate::job::cut(id, 64);
+        let near = self.endpoint.service.near_misses(self.viewer, shown).await;
+        let near: Vec<_> = near.iter().map(JobId::to_string).collect();
+        let text = match near.is_empty() {
+            true => format!("There is no job {shown}. Call list_jobs to see yours."),
+            false => format!(
+                "There is no job {shown}. Ids like it: {}. Call list_jobs to see all of yours.",
+                near.join(", ")
+            ),
+        };
+        Err(Stop::Told(Members::complaint(&text)))
+    }
+
+    /// The job as contract 1 has it, without the payload; its result and partial as far as `budget` bytes go.
+    async fn view(&self, head: &Head, budget: &mut u64) -> Result<JobView, Refused> {
+        let bodies = Bodies {
+            payload: None,
+            result: self.body(head, result_of(head), budget).await?,
+            partial: self.body(head, head.job.partial, budget).await?,
+        };
+        Ok(JobView::new(head, bodies, &self.endpoint.links))
+    }
+
+    async fn body(
+        &self,
+        head: &Head,
+        name: Option<BodyRef>,
+        budget: &mut u64,
+    ) -> Result<Option<Box<serde_json::value::RawValue>>, Refused> {
+        let Some(name) = name.filter(|name| name.len <= *budget) else { return Ok(None) };
+        *budget -= name.len;
+        let bytes = match self.endpoint.service.body(head.job.id(), name, 0, usize::MAX).await {
+            // A newer partial has taken its place.
+            Err(Refused::NoSuchJob) => return Ok(None),
+            other => other?,
+        };
+        let text = String::from_utf8(bytes.to_vec()).unwrap_or_default();
+        Ok(serde_json::value::RawValue::from_string(text).ok())
+    }
+}
+
+/// The name of a completed job's result.
+fn result_of(head: &Head) -> Option<BodyRef> {
+    match &head.job.state {
+        crate::job::State::Completed(completion) => completion.result,
+        crate::job::State::Pending
+        | crate::job::State::InProgress { .. }
+        | crate::job::State::Failed { .. }
+        | crate::job::State::Canceled { .. } => None,
+    }
+}
+
+/// A result whose text is the JSON of its structured content, and a sentence for the model.
+fn structured(value: &impl serde::Serialize, next: Option<&str>) -> Members {
+    let mut tree = Vec::new();
+    rpc::push_value(&mut tree, value);
+    let text = String::from_utf8_lossy(&tree);
+    let mut json = Vec::with_capacity(3 * tree.len());
+    match next {
+        None => push_text(&mut json, &text),
+        Some(next) => {
+            json.extend_from_slice(b"\"content\":[{\"type\":\"text\",\"text\":");
+            rpc::push_string(&mut json, &text);
+            json.extend_from_slice(b"},{\"type\":\"text\",\"text\":");
+            rpc::push_string(&mut json, next);
+            json.extend_from_slice(b"}]");
+        }
+    }
+    json.extend_from_slice(b",\"structuredContent\":");
+    rpc::push_raw(&mut json, &tree);
+    Members { json, job: None }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_schemas_of_the_helpers_are_schemas_and_take_what_they_describe() {
+        let catalogue = catalogue().expect("schemas that compile");
+        let id = "0190b5a0-0000-7000-8000-000000000000";
+        let fits = |name: &str, arguments: Value| catalogue.check_input(name, &arguments).is_empty();
+        assert!(fits("get_job", serde_json::json!({"jobId": id})));
+        assert!(fits("get_job", serde_json::json!({"jobId": id, "part": "log", "offset": 0, "limit": 100})));
+        assert!(!fits("get_job", serde_json::json!({"jobId": id, "part": "payload"})));
+        assert!(!fits("get_job", serde_json::json!({"jobId": id, "offset": -1})));
+        assert!(!fits("get_job", serde_json::json!({})));
+        assert!(fits("wait_for_jobs", serde_json::json!({"jobIds": [id], "mode": "all", "timeoutMs": 0, "since": ""})));
+        assert!(!fits("wait_for_jobs", serde_json::json!({"jobIds": []})));
+        assert!(!fits("wait_for_jobs", serde_json::json!({"jobIds": vec![id; JOBS_MAX + 1]})));
+        assert!(!fits("wait_for_jobs", serde_json::json!({"jobIds": [id], "timeoutMs": TIMEOUT_MAX_MS + 1})));
+        assert!(fits("cancel_job", serde_json::json!({"jobId": id, "reason": "no more"})));
+        assert!(!fits("cancel_job", serde_json::json!({"jobId": 7})));
+        assert!(fits("list_jobs", serde_json::json!({"status": "failed", "limit": 5})));
+        assert!(!fits("list_jobs", serde_json::json!({"status": "waiting"})));
+        assert!(!fits("list_jobs", serde_json::json!({"state": "failed"})));
+    }
+
+    #[test]
+    fn only_the_helpers_names_are_taken() {
+        assert!(["get_job", "wait_for_jobs", "cancel_job", "list_jobs"].into_iter().all(is_helper));
+        assert!(!is_helper("get_jobs"));
+    }
+}

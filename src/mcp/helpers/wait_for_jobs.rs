@@ -1,0 +1,154 @@
+//! `wait_for_jobs`: waits until jobs have ended, and tells only what changed since the last time.
+//!
+//! Holds no thread and no job: a client that goes away ends its own wait and nothing else.
+
+use std::collections::HashSet;
+use std::str::FromStr;
+use std::sync::Arc;
+use std::time::Duration;
+
+use serde::Serialize;
+use serde_json::{Value, json};
+use tokio::time::Instant;
+
+use super::{Context, Stop, structured};
+use crate::job::{EventId, Head, JobId, Position};
+use crate::mcp::ranges::TEXT_DEFAULT;
+use crate::mcp::reply::Members;
+use crate::service::{Bounds, JobView, Refused};
+
+/// Most jobs that one call waits for.
+pub const JOBS_MAX: usize = 50;
+/// How long a call waits when nobody says how long: less than the minute after which many clients give up.
+pub const TIMEOUT_DEFAULT_MS: u64 = 45_000;
+/// Longest wait of one call.
+pub const TIMEOUT_MAX_MS: u64 = 600_000;
+
+pub(super) const DESCRIPTION: &str = "Waits until jobs have ended: mode any (the default) until one more of them has, mode all until every \
+one has; at most timeoutMs. Answers the jobs that changed, short results included, the ids that are still pending, and a cursor: pass it \
+as since to be told only of newer changes.";
+
+pub(super) fn schema() -> Value {
+    json!({
+        "type": "object",
+        "properties": {
+            "jobIds": { "type": "array", "items": { "type": "string" }, "minItems": 1, "maxItems": JOBS_MAX },
+            "mode": { "enum": ["any", "all"], "default": "any" },
+            "timeoutMs": { "type": "integer", "minimum": 0, "maximum": TIMEOUT_MAX_MS, "default": TIMEOUT_DEFAULT_MS },
+            "since": { "type": "string", "description": "The cursor of the answer before." },
+        },
+        "required": ["jobIds"],
+        "additionalProperties": false,
+    })
+}
+
+#[derive(Clone, Copy, PartialEq, Eq)]
+enum Mode {
+    Any,
+    All,
+}
+
+#[derive(Serialize)]
+struct Report {
+    jobs: Vec<JobView>,
+    pending: Vec<JobId>,
+    done: bool,
+    cursor: EventId,
+}
+
+pub(super) async fn call(context: &Context<'_>) -> Result<Members, Stop> {
+    let service = &context.endpoint.service;
+    let mode = if context.text("mode") == Some("all") { Mode::All } else { Mode::Any };
+    let timeout = Duration::from_millis(context.number("timeoutMs").unwrap_or(TIMEOUT_DEFAULT_MS));
+    let deadline = Instant::now() + timeout;
+    let mut bounds = service.bounds();
+    let since = since(context, &bounds)?;
+    let mut heads = find_all(context).await?;
+    while !is_enough(mode, &heads, since) {
+        let left = deadline.saturating_duration_since(Instant::now());
+        if left.is_zero() {
+            break;
+        }
+        let seen: Vec<_> = unfinished(&heads).map(|head| (head.job.id(), head.job.revision)).collect();
+        let before = service.bounds();
+        let changed = service.wait_any(context.viewer, &seen, left).await?;
+        if changed.is_empty() {
+            continue;
+        }
+        bounds = before;
+        for head in changed {
+            heads.iter_mut().filter(|old| old.job.id() == head.job.id()).for_each(|old| *old = head.clone());
+        }
+    }
+    Ok(report(context, &heads, since, &bounds).await?)
+}
+
+/// The cursor that was passed. One of another log, or ahead of this one, knows nothing of these jobs: all of them are told.
+fn since(context: &Context<'_>, bounds: &Bounds) -> Result<Position, Stop> {
+    match context.text("since").filter(|text| !text.is_empty()).map(EventId::from_str) {
+        None => Ok(Position::ZERO),
+        Some(Ok(cursor)) if cursor.epoch == bounds.epoch && cursor.position <= bounds.last => Ok(cursor.position),
+        Some(Ok(_)) => Ok(Position::ZERO),
+        Some(Err(_)) => {
+            let text = "since is not the cursor of an answer of wait_for_jobs; leave it out to be told of every job";
+            Err(Stop::Told(Members::complaint(text)))
+        }
+    }
+}
+
+/// The jobs, each once, in the order of their ids in the call.
+async fn find_all(context: &Context<'_>) -> Result<Vec<Arc<Head>>, Stop> {
+    let ids = context.arguments.get("jobIds").and_then(Value::as_array).into_iter().flatten();
+    let (mut heads, mut seen) = (Vec::new(), HashSet::new());
+    for id in ids.filter_map(Value::as_str) {
+        if seen.insert(id) {
+            heads.push(context.find(id).await?);
+        }
+    }
+    Ok(heads)
+}
+
+fn unfinished(heads: &[Arc<Head>]) -> impl Iterator<Item = &Arc<Head>> {
+    heads.iter().filter(|head| !head.job.status().is_terminal())
+}
+
+fn has_changed(head: &Head, since: Position) -> bool {
+    head.trail.last() > since
+}
+
+fn is_enough(mode: Mode, heads: &[Arc<Head>], since: Position) -> bool {
+    let has_ended = |head: &Arc<Head>| head.job.status().is_terminal() && has_changed(head, since);
+    unfinished(heads).next().is_none() || (mode == Mode::Any && heads.iter().any(has_ended))
+}
+
+async fn report(
+    context: &Context<'_>,
+    heads: &[Arc<Head>],
+    since: Position,
+    bounds: &Bounds,
+) -> Result<Members, Refused> {
+    let mut budget = TEXT_DEFAULT;
+    let mut jobs = Vec::new();
+    for head in heads.iter().filter(|head| has_changed(head, since)) {
+        jobs.push(context.view(head, &mut budget).await?);
+    }
+    let pending: Vec<_> = unfinished(heads).map(|head| head.job.id()).collect();
+    let cursor = EventId { epoch: bounds.epoch, position: cursor(heads, since, bounds) };
+    let next = (!pending.is_empty()).then(|| {
+        format!(
+            "{} of {} still run. To wait on, call wait_for_jobs with the same jobIds and since {cursor}.",
+            pending.len(),
+            heads.len()
+        )
+    });
+    let done = pending.is_empty();
+    Ok(structured(&Report { jobs, pending, done, cursor }, next.as_deref()))
+}
+
+/// Up to where the answer has told everything: what was durable before the heads were read. Should a single job have gone past that since,
+/// its own last entry is as good.
+fn cursor(heads: &[Arc<Head>], since: Position, bounds: &Bounds) -> Position {
+    let newest = heads.iter().map(|head| head.trail.last()).max().unwrap_or(Position::ZERO);
+    let known = bounds.last.max(since);
+    if heads.len() == 1 { known.max(newest) } else { known }
+}

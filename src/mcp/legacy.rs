@@ -1,0 +1,131 @@
+//! The revisions with sessions, 2025-06-18 and 2025-11-25: handshake, requests in a session, its end.
+//!
+//! In: a message already told apart by its era. Out: a reply, after the status table of those revisions. JSON-RPC errors of requests
+//! are answered as HTTP 200: older clients lose the code of anything else.
+
+use std::sync::Arc;
+
+use super::era::{self, Presence, Revision};
+use super::reply::{Members, Reply, SERVER_INFO};
+use super::rpc::{self, Error, INVALID_PARAMS, INVALID_REQUEST, Kind, METHOD_NOT_FOUND, Message};
+use super::session::{Lookup, Session};
+use super::tools::{self, Call};
+use super::{Endpoint, refusal};
+use crate::service::Viewer;
+
+/// What clients tell their model about this server.
+pub(super) const INSTRUCTIONS: &str = "Calls of these tools start jobs that outlive the conversation. A call that cannot be \
+answered at once returns a job id: call wait_for_jobs with it to learn how the job ended, get_job to read its state, result or log, \
+cancel_job to stop it and list_jobs to find jobs of earlier conversations. To be safe against starting the same work twice, send an \
+idempotency key in _meta[\"longhaul/idempotencyKey\"].";
+
+/// `initialize`: opens a session, durable before its id is given out.
+pub(super) async fn initialize(
+    endpoint: &Endpoint,
+    message: &Message<'_>,
+    viewer: &Viewer,
+    version: Option<&str>,
+    session: Presence,
+) -> Reply {
+    let Kind::Request(id) = message.kind else {
+        return Reply::error(None, &Error::refused(400, INVALID_REQUEST, "initialize must be a request with an id"));
+    };
+    let error = |error: Error| Reply::error(Some(id), &error);
+    if era::is_past_sessions(version) {
+        let text = "initialize belongs to revisions with sessions, but the MCP-Protocol-Version header names none of them; \
+                    send server/discover with the envelope in params._meta, or leave the header out";
+        return error(Error::refused(400, rpc::HEADER_MISMATCH, text));
+    }
+    if session == Presence::Known {
+        let text = "this session is initialized already; leave out Mcp-Session-Id to open another";
+        return error(Error::refused(400, INVALID_REQUEST, text));
+    }
+    let Some(asked) = message.params.protocol_version.and_then(rpc::text) else {
+        return error(Error::answered(
+            INVALID_PARAMS,
+            "params.protocolVersion must be a string such as \"2025-11-25\"",
+        ));
+    };
+    let revision = Revision::negotiate(&asked);
+    match endpoint.sessions.open(viewer, revision).await {
+        Ok(session) => opened(endpoint, id, &session),
+        Err(refused) => error(refusal::internal(&refused)),
+    }
+}
+
+fn opened(endpoint: &Endpoint, id: &str, session: &Session) -> Reply {
+    let mut body = rpc::open_result(id, 1_024);
+    body.extend_from_slice(b"{\"protocolVersion\":");
+    rpc::push_string(&mut body, session.revision.name());
+    body.extend_from_slice(b",\"capabilities\":{\"tools\":{}},\"serverInfo\":");
+    body.extend_from_slice(SERVER_INFO.as_bytes());
+    if endpoint.helpers.is_some() {
+        body.extend_from_slice(b",\"instructions\":");
+        rpc::push_string(&mut body, INSTRUCTIONS);
+    }
+    body.extend_from_slice(b"}}");
+    Reply::Message { status: 200, body, session: Some(session.id.clone()) }
+}
+
+/// The session that a message needs.
+///
+/// # Errors
+/// 400 without a session id or with a version that nobody speaks, 404 for a session that is not open or not the caller's.
+pub(super) fn session(lookup: Lookup, version: Option<&str>) -> Result<Arc<Session>, Error> {
+    let session = match lookup {
+        Lookup::Known(session) => session,
+        Lookup::Unknown => {
+            let text = "there is no such session: it has ended or never was; send initialize without Mcp-Session-Id to open one";
+            return Err(Error::refused(404, INVALID_REQUEST, text));
+        }
+        Lookup::Absent => {
+            let text = "the Mcp-Session-Id header is missing; send initialize first, or the envelope of 2026-07-28 in params._meta";
+            return Err(Error::refused(400, INVALID_REQUEST, text));
+        }
+    };
+    match version {
+        Some(version) if !era::is_spoken_in_sessions(version) => {
+            let shown = crate::job::cut(version, 40);
+            let text = format!(
+                "MCP-Protocol-Version {shown} is not supported; this session speaks {}",
+                session.revision.name()
+            );
+            Err(Error::refused(400, INVALID_REQUEST, text))
+        }
+        Some(_) | None => Ok(session),
+    }
+}
+
+/// A request or notification within a session. Behaves by the session's revision, whatever the header says.
+pub(super) async fn answer(
+    endpoint: &Endpoint,
+    message: &Message<'_>,
+    lookup: Lookup,
+    version: Option<&str>,
+    call: Call<'_>,
+) -> Reply {
+    let id = match message.kind {
+        Kind::Request(id) => Some(id),
+        Kind::Notification | Kind::Response => None,
+    };
+    let session = match session(lookup, version) {
+        Ok(session) => session,
+        Err(error) => return Reply::error(id, &error),
+    };
+    let Some(id) = id else { return Reply::Accepted };
+    let revision = session.revision;
+    let call = Call { revision, ..call };
+    let outcome = match &*message.method {
+        "ping" => Ok(Members::default()),
+        "tools/list" => endpoint.lists.page(revision, message.params.cursor),
+        "tools/call" => tools::call(endpoint, &call).await,
+        other => Err(unknown_method(200, other)),
+    };
+    Reply::of(id, revision, outcome)
+}
+
+/// The answer for a method that is not offered.
+pub(super) fn unknown_method(status: u16, method: &str) -> Error {
+    let shown = crate::job::cut(method, 64);
+    Error::refused(status, METHOD_NOT_FOUND, format!("the method {shown} is not offered"))
+}

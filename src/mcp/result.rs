@@ -1,0 +1,169 @@
+//! What an ended job has to say, as a CallToolResult.
+//!
+//! In: a terminal head. Out: the members of a tool result, bounded; or the JSON-RPC error that the handler asked for. Reads bodies, changes
+//! nothing.
+
+use std::sync::Arc;
+
+use super::era::Revision;
+use super::ranges::{self, TEXT_DEFAULT};
+use super::reply::{Members, push_text};
+use super::rpc::{self, Error, INTERNAL_ERROR};
+use super::tools::{handle, push_handle};
+use super::{Endpoint, refusal};
+use crate::job::{Completion, Head, LastError, State};
+use crate::service::Refused;
+
+/// Ready content blocks up to this are handed on; larger ones are read in ranges, as a result is. In bytes.
+pub const CONTENT_MAX: u64 = 1024 * 1024;
+
+/// The result of the call that made this job; its handle if it has not ended.
+///
+/// # Errors
+/// The handler's own, from its `protocol_error`; -32603 if the result cannot be read.
+pub(super) async fn of_job(endpoint: &Endpoint, revision: Revision, head: &Arc<Head>) -> Result<Members, Error> {
+    let id = head.job.id();
+    match &head.job.state {
+        State::Pending | State::InProgress { .. } => Ok(handle(endpoint, head)),
+        State::Completed(completion) => {
+            let members = completed(endpoint, revision, head, completion).await;
+            members.map_err(|refused| refusal::internal(&refused))
+        }
+        State::Failed { .. } => match &head.job.error {
+            Some(last) if is_protocol_error(last) => Err(protocol_error(last)),
+            Some(_) | None => Ok(Members::complaint(&why_failed(head)).about(id)),
+        },
+        State::Canceled { .. } => Ok(Members::complaint(&why_canceled(head)).about(id)),
+    }
+}
+
+/// Why the job failed, in one line.
+pub(super) fn why_failed(head: &Head) -> String {
+    let id = head.job.id();
+    let Some(last) = &head.job.error else { return format!("The job {id} failed.") };
+    let failure = &last.failure;
+    let code = failure.code.as_ref().map(|code| format!(", code {code}")).unwrap_or_default();
+    let attempts = if head.job.attempts > 1 { format!(" after {} attempts", head.job.attempts) } else { String::new() };
+    format!("The job {id} failed{attempts} ({} error{code}): {}", failure.class.name(), failure.message)
+}
+
+/// Why the job was canceled, in one line.
+pub(super) fn why_canceled(head: &Head) -> String {
+    let id = head.job.id();
+    match &head.job.state {
+        State::Canceled { by, reason } => format!("The job {id} was canceled by {by}: {reason}"),
+        State::Pending | State::InProgress { .. } | State::Completed(_) | State::Failed { .. } => String::new(),
+    }
+}
+
+fn is_protocol_error(last: &LastError) -> bool {
+    last.failure.rpc_code.is_some() && last.failure.code.as_deref() == Some("protocol_error")
+}
+
+/// Codes that belong to the specification are not a handler's to send.
+fn protocol_error(last: &LastError) -> Error {
+    let code = last.failure.rpc_code.filter(|code| !(-32099..=-32020).contains(code) && *code != -32042);
+    Error::answered(code.unwrap_or(INTERNAL_ERROR), &*last.failure.message)
+}
+
+async fn completed(
+    endpoint: &Endpoint,
+    revision: Revision,
+    head: &Arc<Head>,
+    completion: &Completion,
+) -> Result<Members, Refused> {
+    let (service, id) = (&endpoint.service, head.job.id());
+    let mut json = Vec::new();
+    let content = completion.content.filter(|content| content.len <= CONTENT_MAX);
+    let small = completion.result.filter(|result| result.len <= TEXT_DEFAULT);
+    if let Some(content) = content {
+        json.extend_from_slice(b"\"content\":");
+        rpc::push_raw(&mut json, &service.body(id, content, 0, usize::MAX).await?);
+    }
+    if let Some(result) = small {
+        let result = service.body(id, result, 0, usize::MAX).await?;
+        if content.is_none() {
+            push_text(&mut json, &said(&result));
+        }
+        if is_structured(endpoint, revision, head, &result) {
+            json.extend_from_slice(b",\"structuredContent\":");
+            rpc::push_raw(&mut json, &result);
+        }
+    } else if let Some(large) = completion.result.or(completion.content.filter(|_| content.is_none())) {
+        let range = ranges::json(service, id, large, 0, TEXT_DEFAULT).await?;
+        let url = endpoint.links.result_url(id);
+        let more = more(endpoint, &range, id, &url);
+        if content.is_none() {
+            push_text(&mut json, &format!("{}\n[{more}]", range.text));
+        }
+        // In place of the result: clients that were told a schema want something that fits it.
+        json.extend_from_slice(b",\"structuredContent\":");
+        push_handle(&mut json, endpoint, head, &more);
+        json.extend_from_slice(b",\"resultUrl\":");
+        rpc::push_string(&mut json, &url);
+        json.push(b'}');
+    } else if content.is_none() {
+        push_text(&mut json, "null");
+    }
+    if completion.is_error {
+        json.extend_from_slice(b",\"isError\":true");
+    }
+    Ok(Members { json, job: Some(id) })
+}
+
+/// The mark of a cut: how much there is, and how to read on.
+fn more(endpoint: &Endpoint, range: &ranges::Range, id: crate::job::JobId, url: &str) -> String {
+    let next = range.next.unwrap_or(range.total);
+    let total = range.total;
+    if endpoint.helpers.is_none() {
+        return format!("cut at byte {next} of {total}; the whole result is at {url}");
+    }
+    format!(
+        "cut at byte {next} of {total}; to read on, call get_job with jobId {id}, part result and offset {next}, \
+         or fetch all of it from {url}"
+    )
+}
+
+/// A string says what it says; any other value is its JSON.
+fn said(result: &[u8]) -> String {
+    match result.first() {
+        Some(b'"') => serde_json::from_slice(result).unwrap_or_else(|_| String::from_utf8_lossy(result).into_owned()),
+        Some(_) | None => String::from_utf8_lossy(result).into_owned(),
+    }
+}
+
+/// Objects are structured in every revision; other values only in the newest, and only where a schema promises them.
+fn is_structured(endpoint: &Endpoint, revision: Revision, head: &Head, result: &[u8]) -> bool {
+    let has_schema =
+        || endpoint.service.catalogue.of_type(&head.job.spec.job_type).is_some_and(|tool| tool.output_schema.is_some());
+    result.first() == Some(&b'{') || (revision.is_modern() && has_schema())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::job::{Class, Failure};
+
+    #[test]
+    fn a_handler_cannot_send_codes_that_belong_to_the_specification() {
+        let code = |rpc_code| {
+            let failure =
+                Failure { rpc_code: Some(rpc_code), ..Failure::new(Class::Fatal, Some("protocol_error"), "no") };
+            let last = LastError { failure, attempt: 1 };
+            assert!(is_protocol_error(&last));
+            protocol_error(&last).code
+        };
+        assert_eq!(code(-32001), -32001);
+        assert_eq!(code(7), 7);
+        for taken in [-32020, -32021, -32022, -32042, -32099] {
+            assert_eq!(code(taken), INTERNAL_ERROR);
+        }
+    }
+
+    #[test]
+    fn a_text_result_is_shown_without_quotes() {
+        assert_eq!(said(br#""a\nb""#), "a\nb");
+        assert_eq!(said(br#"{"a":1}"#), r#"{"a":1}"#);
+        assert_eq!(said(b"7"), "7");
+    }
+}
