@@ -4,8 +4,11 @@
 //! sync back to see that nothing newer than the watermark is shown.
 
 mod commits;
+mod lists;
+mod logs;
 
 pub mod story;
+mod watermark;
 
 use std::sync::{Arc, Mutex, PoisonError};
 
@@ -60,17 +63,14 @@ pub struct Subject<'a> {
 }
 
 impl Subject<'_> {
-    /// Closes and opens the store. Says whether there was anything to open.
+    /// Closes the store and opens it again, if it is of a kind that outlives its process; says whether it is.
     fn reopen(&mut self) -> bool {
-        let store = std::mem::replace(&mut self.store, Arc::new(super::memory::Memory::new()));
-        store.close().expect("a store closes");
-        match self.factory.reopen(store, &self.held) {
-            Some(store) => {
-                self.store = store;
-                true
-            }
-            None => false,
-        }
+        let old = Arc::clone(&self.store);
+        old.close().expect("a store closes");
+        let opened = self.factory.reopen(old, &self.held);
+        let kept = opened.is_some();
+        self.store = opened.unwrap_or_else(|| Arc::clone(&self.store));
+        kept
     }
 }
 
@@ -79,7 +79,8 @@ impl Subject<'_> {
 /// # Panics
 /// When the store breaks a promise.
 pub fn exercise(factory: &mut dyn Factory) {
-    let promises: Vec<(&str, Promise)> = [commits::PROMISES].concat();
+    let promises: Vec<(&str, Promise)> =
+        [commits::PROMISES, logs::PROMISES, lists::PROMISES, watermark::PROMISES].concat();
     for (name, promise) in promises {
         let held = Held::default();
         let store = factory.create(&held);

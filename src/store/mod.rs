@@ -151,6 +151,11 @@ impl Query {
             && self.dead_lettered.is_none_or(|dead| dead == job.is_dead_letter())
             && self.ready_before.is_none_or(|t| job.status() == Status::Pending && job.run_at < t)
     }
+
+    /// Whether any ended job can belong in the list at all.
+    pub fn admits_ended(&self) -> bool {
+        self.ready_before.is_none() && self.status.is_none_or(Status::is_terminal)
+    }
 }
 
 /// Ended jobs, newest first.
@@ -202,7 +207,11 @@ pub trait Store: Send + Sync {
     fn commit(&self, changes: &[Change]) -> Result<Vec<Result<Position, Conflict>>, Error>;
 
     /// Puts a body larger than `BODY_SMALL_MAX` on disk, synced, before the commit that names it. On the thread that
-    /// brings it. A body that no commit names is swept at the next start; `discard` removes it sooner.
+    /// brings it. A body that no commit names is swept at the next start; `discard` removes it sooner. It may be read
+    /// as soon as it was brought.
+    ///
+    /// # Errors
+    /// `Error::Unavailable` if the disk refuses. Not final: nothing is left behind, and only this job is the worse.
     fn bring(&self, job: JobId, name: BodyRef, bytes: &[u8]) -> Result<(), Error>;
 
     /// Removes a brought body that no commit will name.
@@ -225,7 +234,8 @@ pub trait Store: Send + Sync {
     fn bounds(&self) -> Bounds;
 
     /// Entries after `after`, in order, quiet ones included, at most about `limit` (whole chunks are decoded; at
-    /// least one entry if there is any). Starts at the floor if `after` is below it. A key seek, not a search.
+    /// least one entry if there is any). Starts at the floor if `after` is below it; the floor may rise meanwhile, so
+    /// whoever needs to know of a hole asks for `bounds` afterwards. A key seek, not a search.
     fn events(&self, after: Position, limit: usize) -> Result<Vec<Logged>, Error>;
 
     /// The entries at these positions (rising), as far as they are kept, also below the floor.
@@ -241,7 +251,8 @@ pub trait Store: Send + Sync {
     fn ended_before(&self, failed: bool, before: Timestamp, limit: usize) -> Result<Vec<JobId>, Error>;
 
     /// Removes ended jobs with their records, bodies, keys, index rows and entries, and raises the floor past the
-    /// last of those entries, in one durable step. Ids that are not there, or not ended, are passed over.
+    /// last of those entries, in one durable step. Ids that are not there, or not ended, are passed over. Readers stop
+    /// seeing the jobs, and see the new floor, a moment before that: a crash in between brings them back whole.
     ///
     /// Only one thread calls this and `commit`.
     fn forget(&self, ids: &[JobId]) -> Result<(), Error>;

@@ -166,19 +166,30 @@ impl Story {
         self.put(store, vec![Entry::Failed { claim, end, failure, attempts, log: None }], Vec::new())
     }
 
-    /// Its whole life, ended well.
-    pub fn live(mut self, store: &dyn Store) -> Self {
-        self.create(store);
-        self.start(store);
-        self.complete(store, &Bytes::from_static(b"\"done\""));
-        self
+    /// Its whole life in one change, ended well.
+    pub fn live(self, store: &dyn Store) -> Self {
+        let result = body(Part::Result, 1, &Bytes::from_static(b"\"done\""));
+        let name = Some(result.name);
+        let completion =
+            Completion { summary: "done".into(), result: name, content: None, is_error: false, lossy: false };
+        let (completion, duration) = (Arc::new(completion), Millis(1));
+        let end = Entry::Completed { claim: ClaimNo(1), completion, attempts: 1, duration, inline: None, log: None };
+        self.at_once(store, end, vec![result])
     }
 
-    /// Its whole life, ended badly.
-    pub fn die(mut self, store: &dyn Store) -> Self {
-        self.create(store);
-        self.start(store);
-        self.fail(store);
+    /// Its whole life in one change, ended badly.
+    pub fn die(self, store: &dyn Store) -> Self {
+        let failure = Failure::new(Class::Permanent, None, "no");
+        let (claim, end) = (Some(ClaimNo(1)), Some(End::Failed));
+        self.at_once(store, Entry::Failed { claim, end, failure, attempts: 1, log: None }, Vec::new())
+    }
+
+    fn at_once(mut self, store: &dyn Store, end: Entry, mut bodies: Vec<Body>) -> Self {
+        let max_attempts = self.spec.max_attempts;
+        let started = Entry::Started { claim: ClaimNo(1), attempt: 1, max_attempts, worker: "w1".into() };
+        bodies.push(body(Part::Payload, 0, &self.payload));
+        let created = self.created();
+        self.put(store, vec![created, started, end], bodies);
         self
     }
 }

@@ -192,6 +192,10 @@ impl Sled {
 /// Lists.
 impl Sled {
     pub(super) fn list(&self, trees: &Trees, query: &Query) -> Result<Listing, Error> {
+        let mut listing = Listing::default();
+        if !query.admits_ended() {
+            return Ok(listing);
+        }
         let before = query.before.unwrap_or(JobId::from_u128(u128::MAX));
         let none = JobId::from_u128(0);
         let rows = match (&query.owner, query.dead_lettered) {
@@ -199,20 +203,40 @@ impl Sled {
             (Some(owner), _) => trees.index.range(keys::owned(owner, none)..keys::owned(owner, before)),
             (None, _) => trees.jobs.range(keys::job(none)..keys::job(before)),
         };
-        let mut listing = Listing::default();
+        let mut rest = None;
         for (looked, row) in rows.rev().enumerate() {
             if listing.jobs.len() >= query.limit || looked == SCAN_MAX {
-                self.count(looked);
-                return Ok(listing);
+                rest = listing.next;
+                break;
             }
             let (key, bytes) = row.map_err(failure)?;
             let id = id_in("index", &key, keys::row_id(&key))?;
             listing.next = Some(id);
             listing.jobs.extend(self.listed(trees, query, id, &key, &bytes)?);
         }
-        self.count(listing.jobs.len());
-        listing.next = None;
+        listing.next = rest;
+        self.count(listing.jobs.len().max(1));
+        if query.dead_lettered == Some(true) {
+            self.list_again(query, &mut listing);
+        }
         Ok(listing)
+    }
+
+    /// Dead letters that the commit in flight replays have lost their rows, and are shown still.
+    fn list_again(&self, query: &Query, listing: &mut Listing) {
+        let end = listing.next.unwrap_or(JobId::from_u128(0));
+        let shown = self.shown();
+        let heads = shown.in_flight.iter().flat_map(|in_flight| &in_flight.heads);
+        for head in heads.filter_map(|(id, head)| head.as_ref().filter(|_| *id >= end)) {
+            if query.admits(&head.job) && !listing.jobs.iter().any(|listed| listed.job.id() == head.job.id()) {
+                listing.jobs.push(Arc::clone(head));
+            }
+        }
+        listing.jobs.sort_by_key(|head| std::cmp::Reverse(head.job.id()));
+        if listing.jobs.len() > query.limit {
+            listing.jobs.truncate(query.limit);
+            listing.next = listing.jobs.last().map(|head| head.job.id());
+        }
     }
 
     /// The job of a row, if it belongs in the list.
