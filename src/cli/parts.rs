@@ -3,8 +3,8 @@
 use std::sync::Arc;
 
 use crate::clock::Clock;
-use crate::config::{CommandRun, Config, Output, Run};
-use crate::handler::command::{Check, Form, Program, Settings};
+use crate::config::{Config, Run};
+use crate::handler::command::{Check, Program};
 use crate::handler::demo::Analysis;
 use crate::handler::{Handler, Handlers};
 use crate::service::{Catalogue, Tool};
@@ -53,7 +53,7 @@ pub fn http(config: &Config, clock: &dyn Clock) -> http::Options {
         tokens: config.tokens.clone(),
         max_body: usize::try_from(config.max_body.0).unwrap_or(usize::MAX),
         max_connections: config.max_connections,
-        max_streams: config.max_streams.unwrap_or(usize::MAX),
+        max_streams: config.max_streams,
         header_timeout: config.header_timeout.duration(),
         stream_heartbeat: config.stream_heartbeat.duration(),
         stream_write_timeout: config.stream_write_timeout.duration(),
@@ -69,9 +69,8 @@ pub fn handlers(config: &Config, catalogue: &Arc<Catalogue>) -> Result<Handlers,
     let mut handlers = Handlers::default();
     for tool in &config.tools {
         let handler: Arc<dyn Handler> = match &tool.run {
-            Run::Command(command) => {
-                let settings = command_settings(&tool.tool, command);
-                let program = Program::new(settings, check(&tool.tool, catalogue));
+            Run::Command(settings) => {
+                let program = Program::new(settings.clone(), check(&tool.tool, catalogue));
                 Arc::new(program.map_err(|why| format!("tool {}: command: {why}", tool.tool.name))?)
             }
             Run::Demo { pace } => Arc::new(Analysis::new(*pace)),
@@ -81,23 +80,6 @@ pub fn handlers(config: &Config, catalogue: &Arc<Catalogue>) -> Result<Handlers,
         handlers.insert(tool.tool.job_type.clone(), handler);
     }
     Ok(handlers)
-}
-
-fn command_settings(tool: &Tool, run: &CommandRun) -> Settings {
-    Settings {
-        command: run.command.clone(),
-        output: match run.output {
-            Output::Text => Form::Text,
-            Output::Json => Form::Json,
-            Output::Events => Form::Events,
-        },
-        env: run.env.clone(),
-        cwd: run.cwd.clone(),
-        transient_exit_codes: run.transient_exit_codes.iter().copied().map(i32::from).collect(),
-        permanent_exit_codes: run.permanent_exit_codes.iter().copied().map(i32::from).collect(),
-        cancel_grace: tool.cancel_grace,
-        max_result: tool.max_result,
-    }
 }
 
 /// Results are checked only against a schema that there is.

@@ -176,7 +176,9 @@ fn listen(address: SocketAddr) -> io::Result<TcpListener> {
     let socket = if address.is_ipv4() { TcpSocket::new_v4()? } else { TcpSocket::new_v6()? };
     // So that a restart need not wait for the last connections of the process before it.
     socket.set_reuseaddr(true)?;
-    socket.bind(address).map_err(|error| io::Error::new(error.kind(), format!("cannot listen on {address}: {error}")))?;
+    socket
+        .bind(address)
+        .map_err(|error| io::Error::new(error.kind(), format!("cannot listen on {address}: {error}")))?;
     socket.listen(BACKLOG)
 }
 

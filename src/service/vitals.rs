@@ -2,6 +2,7 @@
 
 use std::collections::HashMap;
 use std::sync::Arc;
+use std::sync::atomic::Ordering;
 
 use super::{Refused, Service};
 use crate::events::Published;
@@ -44,5 +45,8 @@ fn vitals(published: &Published, store: &dyn Store, now: Timestamp) -> Result<Vi
         dead_letters: store.totals().dead_letters,
         store_bytes: health.store_bytes,
         disk_free: health.disk_free,
+        events: published.counters.events.load(Ordering::Relaxed),
+        streams: published.counters.streams.load(Ordering::Relaxed) as u64,
+        stream_resets: published.counters.resets.load(Ordering::Relaxed),
     })
 }

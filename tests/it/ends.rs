@@ -13,7 +13,9 @@ fn case_39_a_job_that_aborts_the_server_among_twenty_innocents() {
     let innocents: Vec<String> = (0..10).map(|_| client.submit(json!({"do": "sleep", "ms": 20}))).collect();
     let killer = client.submit_job(json!({"type": "trial", "payload": {"do": "abort"}, "delayMs": 50}));
     let more: Vec<String> = (0..10)
-        .filter_map(|_| client.try_post("/api/jobs", &json!({"type": "trial", "payload": {"do": "sleep", "ms": 20}})).ok())
+        .filter_map(|_| {
+            client.try_post("/api/jobs", &json!({"type": "trial", "payload": {"do": "sleep", "ms": 20}})).ok()
+        })
         .map(|answer| answer.json()["id"].as_str().expect("an id").to_owned())
         .collect();
     // A supervisor that always starts it again, within reason.
@@ -76,7 +78,10 @@ fn a_second_signal_ends_at_once_and_loses_nothing() {
     assert!(stream.any(|event| event.event == "job.started"));
     server.signal(Signal::TERM);
     // Draining refuses new jobs, or has closed the port: either way it has heard the first signal.
-    while client.try_post("/api/jobs", &json!({"type": "trial", "payload": {"do": "noop"}})).is_ok_and(|a| a.status == 201) {}
+    while client
+        .try_post("/api/jobs", &json!({"type": "trial", "payload": {"do": "noop"}}))
+        .is_ok_and(|a| a.status == 201)
+    {}
     server.signal(Signal::TERM);
     assert_eq!(server.wait_exit().code(), Some(128 + 15));
     server.start_again();

@@ -24,7 +24,13 @@ use crate::service::{Refused, Service};
 const PIECE: usize = 256 * 1024;
 
 /// The result of a completed job.
-pub async fn result(app: &App, caller: &Caller, id: JobId, head: &Head, query: &Query) -> Result<Response<Body>, Problem> {
+pub async fn result(
+    app: &App,
+    caller: &Caller,
+    id: JobId,
+    head: &Head,
+    query: &Query,
+) -> Result<Response<Body>, Problem> {
     query.only(Code::BadRequest, &["ticket"])?;
     let job = app.service.job(&caller.viewer, id).await?;
     match &job.job.state {
@@ -39,7 +45,13 @@ pub async fn result(app: &App, caller: &Caller, id: JobId, head: &Head, query: &
 }
 
 /// The last partial result.
-pub async fn partial(app: &App, caller: &Caller, id: JobId, head: &Head, query: &Query) -> Result<Response<Body>, Problem> {
+pub async fn partial(
+    app: &App,
+    caller: &Caller,
+    id: JobId,
+    head: &Head,
+    query: &Query,
+) -> Result<Response<Body>, Problem> {
     query.only(Code::BadRequest, &["ticket"])?;
     let job = app.service.job(&caller.viewer, id).await?;
     match job.job.partial {
@@ -204,7 +216,14 @@ mod tests {
             assert_eq!(asked(value, 10), Range::Outside, "{value}");
         }
         for value in [
-            "bytes=5-3", "bytes=a-b", "bytes=1-2,4-5", "items=1-2", "bytes=", "bytes=-", "bytes=--1", "bytes=+1-2",
+            "bytes=5-3",
+            "bytes=a-b",
+            "bytes=1-2,4-5",
+            "items=1-2",
+            "bytes=",
+            "bytes=-",
+            "bytes=--1",
+            "bytes=+1-2",
             "bytes=99999999999999999999-",
         ] {
             assert_eq!(asked(value, 10), Range::Whole, "{value}");

@@ -72,7 +72,12 @@ impl Submitter {
 }
 
 /// Reads lines and hands their submits on, in order. Ends when the body or the interest in its answers ends.
-async fn pump(mut body: Incoming, mut lines: Lines, submitter: Arc<Submitter>, answers: mpsc::Sender<JoinHandle<Bytes>>) {
+async fn pump(
+    mut body: Incoming,
+    mut lines: Lines,
+    submitter: Arc<Submitter>,
+    answers: mpsc::Sender<JoinHandle<Bytes>>,
+) {
     loop {
         let data = match tokio::time::timeout(READ_MAX, next_data(&mut body)).await {
             Ok(data) => data,

@@ -9,6 +9,7 @@ use hyper::header::{self, HeaderMap, HeaderValue};
 use hyper::http::request::Parts as Head;
 use hyper::{Method, Response, StatusCode};
 
+use crate::events::Page;
 use crate::events::{Filter, Scope, Start};
 use crate::http::app::App;
 use crate::http::auth::Caller;
@@ -18,7 +19,6 @@ use crate::http::query::Query;
 use crate::http::sse;
 use crate::http::streams::Permit;
 use crate::job::JobId;
-use crate::service::Page;
 
 /// Events of a page without `limit` (contract 5).
 const LIMIT: usize = 500;
@@ -93,9 +93,9 @@ fn filter(query: &Query) -> Result<Filter, Problem> {
             return Err(Problem::of_field(Code::BadFilter, name, format!("is there more than {FILTER_MAX} times")));
         }
     }
-    let jobs = query.all("job").map(|text| {
-        text.parse().map_err(|_| Problem::of_field(Code::BadFilter, "job", "must be the id of a job"))
-    });
+    let jobs = query
+        .all("job")
+        .map(|text| text.parse().map_err(|_| Problem::of_field(Code::BadFilter, "job", "must be the id of a job")));
     Ok(Filter {
         owner: None,
         types: query.all("type").map(Into::into).collect(),
@@ -215,15 +215,23 @@ mod tests {
     #[test]
     fn the_form_is_the_one_that_accept_prefers() {
         for fields in [
-            &[][..], &["*/*"], &["text/event-stream"], &["Text/Event-Stream; charset=utf-8"], &["text/*"],
-            &["application/json, text/event-stream"], &["application/json;q=0.5", "text/event-stream"],
+            &[][..],
+            &["*/*"],
+            &["text/event-stream"],
+            &["Text/Event-Stream; charset=utf-8"],
+            &["text/*"],
+            &["application/json, text/event-stream"],
+            &["application/json;q=0.5", "text/event-stream"],
             &["application/json;q=0, */*;q=0.1"],
         ] {
             assert_eq!(asked(fields), Ok(Form::Stream), "{fields:?}");
         }
         for fields in [
-            &["application/json"][..], &["application/*"], &["application/json, */*;q=0.1"],
-            &["text/html, application/json;q=0.2"], &["text/event-stream;q=0, */*"],
+            &["application/json"][..],
+            &["application/*"],
+            &["application/json, */*;q=0.1"],
+            &["text/html, application/json;q=0.2"],
+            &["text/event-stream;q=0, */*"],
         ] {
             assert_eq!(asked(fields), Ok(Form::Page), "{fields:?}");
         }

@@ -22,7 +22,13 @@ use crate::service::Detail;
 pub const WAIT_MAX: Duration = Duration::from_secs(60);
 
 /// The job as it is, or once it has ended (`?wait=30s`); 304 if the caller has it (`If-None-Match`).
-pub async fn show(app: &App, caller: &Caller, id: JobId, head: &Head, query: &Query) -> Result<Response<Body>, Problem> {
+pub async fn show(
+    app: &App,
+    caller: &Caller,
+    id: JobId,
+    head: &Head,
+    query: &Query,
+) -> Result<Response<Body>, Problem> {
     query.only(Code::BadRequest, &["wait", "inline", "ticket"])?;
     let wait = query.read(Code::BadRequest, "wait", "a length such as 30s", length)?;
     let whole = query.read(Code::BadRequest, "inline", "true or false", flag)?.unwrap_or(false);

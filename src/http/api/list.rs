@@ -21,7 +21,15 @@ const LIMIT: usize = 50;
 const LIMIT_MAX: usize = 1_000;
 
 const FILTERS: &[&str] = &[
-    "status", "type", "owner", "tag", "createdAfter", "createdBefore", "deadLettered", "pendingLongerThan", "limit",
+    "status",
+    "type",
+    "owner",
+    "tag",
+    "createdAfter",
+    "createdBefore",
+    "deadLettered",
+    "pendingLongerThan",
+    "limit",
     "cursor",
 ];
 
@@ -102,8 +110,16 @@ mod tests {
     #[test]
     fn a_filter_that_makes_no_sense_is_refused() {
         for query in [
-            "status=done", "status=pending&status=failed", "limit=0", "limit=1001", "limit=x", "deadLettered=1",
-            "createdAfter=yesterday", "pendingLongerThan=5", "Status=pending", "offset=1",
+            "status=done",
+            "status=pending&status=failed",
+            "limit=0",
+            "limit=1001",
+            "limit=x",
+            "deadLettered=1",
+            "createdAfter=yesterday",
+            "pendingLongerThan=5",
+            "Status=pending",
+            "offset=1",
         ] {
             assert_eq!(asked(query).map(|_| ()), Err(Code::BadFilter), "{query}");
         }

@@ -67,7 +67,12 @@ fn json(status: StatusCode, value: &impl Serialize) -> Response<Body> {
 ///
 /// # Errors
 /// What `Service::view` refuses.
-async fn show(app: &App, status: StatusCode, head: &std::sync::Arc<Head>, detail: Detail) -> Result<Response<Body>, Problem> {
+async fn show(
+    app: &App,
+    status: StatusCode,
+    head: &std::sync::Arc<Head>,
+    detail: Detail,
+) -> Result<Response<Body>, Problem> {
     let view = app.service.view(head, &app.links(detail)).await?;
     Ok(json(status, &view))
 }

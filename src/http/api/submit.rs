@@ -24,8 +24,7 @@ use crate::service::{Detail, Submit, Submitted};
 const IDEMPOTENCY_KEY: &str = "idempotency-key";
 
 /// The fields of contract 5.
-const FIELDS: &[&str] =
-    &["type", "payload", "idempotencyKey", "delayMs", "runAt", "priority", "expiresInMs", "tags"];
+const FIELDS: &[&str] = &["type", "payload", "idempotencyKey", "delayMs", "runAt", "priority", "expiresInMs", "tags"];
 
 /// Creates a job, or finds the one that its key names.
 pub async fn create(
@@ -168,7 +167,10 @@ mod tests {
         let without = r#"{"type":"echo","payload":{}}"#;
         assert_eq!(submit(without, &[("idempotency-key", "h")]).unwrap().key.as_deref(), Some("h"));
         assert_eq!(submit(with_field, &[("idempotency-key", "h")]).map(|_| ()), Err(Code::KeyMismatch));
-        assert_eq!(submit(without, &[("idempotency-key", "h"), ("idempotency-key", "h")]).map(|_| ()), Err(Code::BadRequest));
+        assert_eq!(
+            submit(without, &[("idempotency-key", "h"), ("idempotency-key", "h")]).map(|_| ()),
+            Err(Code::BadRequest)
+        );
     }
 
     #[test]
@@ -191,8 +193,12 @@ mod tests {
 
     #[test]
     fn a_broken_trace_context_is_left_out() {
-        for trace in ["", "00", "00-xyz-b7ad6b7169203331-01", "00-0AF7651916CD43DD8448EB211C80319C-b7ad6b7169203331-01"] {
-            let sent = HeaderMap::from_iter([(header::HeaderName::from_static("traceparent"), HeaderValue::from_static(trace))]);
+        for trace in ["", "00", "00-xyz-b7ad6b7169203331-01", "00-0AF7651916CD43DD8448EB211C80319C-b7ad6b7169203331-01"]
+        {
+            let sent = HeaderMap::from_iter([(
+                header::HeaderName::from_static("traceparent"),
+                HeaderValue::from_static(trace),
+            )]);
             assert_eq!(traceparent(&sent), None, "{trace}");
         }
     }
