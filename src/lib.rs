@@ -1,6 +1,7 @@
 //! longhaul gives MCP clients jobs that outlive the conversation.
 
 pub mod clock;
+pub mod config;
 pub mod core;
 pub mod events;
 pub mod handler;

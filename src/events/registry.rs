@@ -116,12 +116,13 @@ impl Registry {
         self.feed_waiters.load(Ordering::SeqCst) > 0
     }
 
-    /// Wakes feed readers whose filter one of these entries passes (`None`: too many to look at, all of them), and
-    /// settles that the others have nothing to read up to `last`. Returns how many were woken.
+    /// Wakes feed readers whose filter one of these entries passes (`None`: too many to look at, all of them), those
+    /// looked at before apart, and settles that the others have nothing to read up to `last`. Returns how many were woken.
     pub fn announce(&self, entries: Option<&[Arc<[Slot]>]>, last: Position) -> usize {
+        let checked = self.checked();
         let wakers = {
             let feed = lock(&self.feed);
-            let concerned = entries.and_then(|entries| feed.concerned(entries));
+            let concerned = entries.and_then(|entries| feed.concerned(entries, checked));
             let concerned: &mut dyn Iterator<Item = usize> = match &concerned {
                 Some(groups) => &mut groups.iter().copied(),
                 None => &mut feed.groups.iter().map(|(at, _)| at),
@@ -215,12 +216,12 @@ impl Feed {
         }
     }
 
-    /// The groups that one of the entries concerns; `None` if finding out would take too long.
-    fn concerned(&self, entries: &[Arc<[Slot]>]) -> Option<Vec<usize>> {
+    /// The groups that one of the entries after `checked` concerns; `None` if finding out would take too long.
+    fn concerned(&self, entries: &[Arc<[Slot]>], checked: Position) -> Option<Vec<usize>> {
         let mut concerned = Vec::new();
         let mut is_concerned = vec![false; self.groups.capacity()];
         let mut checks = 0;
-        for slot in entries.iter().flat_map(|slots| slots.iter()) {
+        for slot in entries.iter().flat_map(|slots| slots.iter()).filter(|slot| slot.position > checked) {
             let lists = [self.by_job.get(&slot.job), self.by_owner.get(&slot.owner), Some(&self.open)];
             for group in lists.into_iter().flatten().flatten().copied().filter(|at| !is_concerned[*at]) {
                 checks += 1;

@@ -143,15 +143,18 @@ pub fn passed(store: &dyn Store, head: &Head, at: Position) -> Result<u64, Error
     if let Some(passed) = passed_in_memory(head, at) {
         return Ok(passed);
     }
-    // The last block that begins at or before the position.
-    let (mut low, mut high) = (0, head.trail.blocks);
+    // The last block that begins at or before the position: looked for from the end in growing strides, because clients
+    // come back near it, then between the last two.
+    let begins_before = |number: u32| -> Result<bool, Error> {
+        Ok(store.trail(head.job.id(), number)?.first().is_some_and(|first| *first <= at))
+    };
+    let (mut low, mut high, mut stride) = (0, head.trail.blocks, 1);
     while low < high {
-        let middle = low + (high - low) / 2;
-        let block = store.trail(head.job.id(), middle)?;
-        if block.first().is_some_and(|first| *first <= at) {
-            low = middle + 1;
+        let probe = high.saturating_sub(stride).max(low + (high - low) / 2);
+        if begins_before(probe)? {
+            low = probe + 1;
         } else {
-            high = middle;
+            (high, stride) = (probe, stride.saturating_mul(2));
         }
     }
     let Some(number) = low.checked_sub(1) else { return Ok(0) };

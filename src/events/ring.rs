@@ -259,7 +259,8 @@ impl Ring {
         }
     }
 
-    /// The visible entries after `after`, and the watermark up to which they are all; `None` if the ring begins later.
+    /// The visible entries after `after`, some before it perhaps, and the watermark up to which they are all; `None` if
+    /// the ring begins later.
     pub fn since(&self, after: Position) -> (Option<Vec<Arc<[Slot]>>>, Position) {
         let inner = self.inner.read().unwrap_or_else(PoisonError::into_inner);
         if after < inner.start {

@@ -1,3 +1,10 @@
 //! What readers of the log are promised.
 
+mod cases;
+mod feed;
 pub(crate) mod fixture;
+mod frames;
+mod heads;
+mod jobs;
+mod seam;
+mod wakes;

@@ -1,0 +1,264 @@
+//! The one table behind file keys, flags, environment, help and docs.
+//!
+//! Each setting is said once: its key, its form, its default, its bounds, what it does. Nobody else knows a key by name.
+
+use std::marker::PhantomData;
+use std::net::SocketAddr;
+use std::path::PathBuf;
+
+use super::Durability;
+use super::form::{Argument, ExitCode, Form, HostName, Origin, Pairs, PublicUrl, Size};
+use crate::handler::command::Form as Output;
+use crate::http::auth::Scope;
+use crate::job::{Millis, OnInterrupt};
+use crate::service::TaskSupport;
+
+/// What everybody may know about a setting.
+#[derive(Debug, Clone, Copy)]
+pub struct Row {
+    /// Dotted, as in the file; within a tool, relative to the tool.
+    pub key: &'static str,
+    /// As it would be written; `None`: there is none.
+    pub default: Option<&'static str>,
+    /// Least and greatest value.
+    pub bounds: Option<(&'static str, &'static str)>,
+    /// What it does, and what happens at the limit.
+    pub help: &'static str,
+    /// The flag of `serve` that sets it, without its hyphens.
+    pub flag: Option<&'static str>,
+    /// The form of its value.
+    pub form: &'static str,
+}
+
+impl Row {
+    /// The environment variable that sets it: `LONGHAUL_QUEUE_WORKERS` for `queue.workers`.
+    pub fn variable(&self) -> String {
+        format!("LONGHAUL_{}", self.key.replace('.', "_").to_ascii_uppercase())
+    }
+
+    /// The right form with its bounds, for a complaint.
+    pub fn expected(&self) -> String {
+        match self.bounds {
+            Some((least, most)) => format!("expected {} from {least} to {most}", self.form),
+            None => format!("expected {}", self.form),
+        }
+    }
+}
+
+/// A setting whose value is a `T`.
+pub(super) struct Setting<T> {
+    pub(super) row: Row,
+    form: PhantomData<T>,
+}
+
+const fn setting<T: Form>(key: &'static str, help: &'static str) -> Setting<T> {
+    let row = Row { key, default: None, bounds: None, help, flag: None, form: T::EXPECTED };
+    Setting { row, form: PhantomData }
+}
+
+impl<T: Form> Setting<T> {
+    const fn or(mut self, default: &'static str) -> Self {
+        self.row.default = Some(default);
+        self
+    }
+
+    const fn within(mut self, least: &'static str, most: &'static str) -> Self {
+        self.row.bounds = Some((least, most));
+        self
+    }
+
+    const fn flag(mut self, name: &'static str) -> Self {
+        self.row.flag = Some(name);
+        self
+    }
+
+    /// The default; `None` if there is none.
+    pub(super) fn default(&self) -> Option<T> {
+        self.row.default.and_then(T::from_text)
+    }
+
+    /// Whether a value that has the right form is also within the bounds.
+    pub(super) fn admits(&self, value: &T) -> bool {
+        let bounds = self.row.bounds.and_then(|(least, most)| T::from_text(least).zip(T::from_text(most)));
+        bounds.is_none_or(|(least, most)| value.is_between(&least, &most))
+    }
+}
+
+/// Says each setting once: as a constant of its type, and as a row of the table.
+macro_rules! settings {
+    ($(#[$doc:meta])* $table:ident: $($name:ident: $form:ty = $setting:expr;)*) => {
+        $(pub(super) const $name: Setting<$form> = $setting;)*
+        $(#[$doc])*
+        pub const $table: &[Row] = &[$($name.row),*];
+    };
+}
+
+settings! {
+    /// What concerns the whole server; each also as `LONGHAUL_…` in the environment.
+    SERVER:
+    LISTEN: SocketAddr = setting("server.listen", "Where to listen. Anything but loopback needs tokens.")
+        .or("127.0.0.1:7450").flag("listen");
+    DATA_DIR: PathBuf = setting("server.data_dir", "Where the store is kept, in `store` under it. One process per directory.")
+        .or("data").flag("data-dir");
+    PUBLIC_URL: PublicUrl = setting("server.public_url", "The URL that links in answers begin with; without it they are paths.");
+    ALLOWED_HOSTS: Vec<HostName> = setting("server.allowed_hosts", "Host names that requests may use besides the loopback names and the host of `public_url`; others are answered 403.")
+        .or("");
+    ALLOWED_ORIGINS: Vec<Origin> = setting("server.allowed_origins", "Origins of web pages that may call (CORS); others are answered 403.")
+        .or("");
+    MAX_BODY: Size = setting("server.max_body", "Largest request body; a larger one is answered 413.")
+        .or("1MiB").within("1KiB", "1GiB");
+    MAX_CONNECTIONS: usize = setting("server.max_connections", "Most connections at once; further ones are refused.")
+        .or("20000").within("1", "1000000");
+    MAX_STREAMS: usize = setting("server.max_streams", "Most event streams of one principal at once; further ones are answered 429. Without tokens there is no limit.")
+        .or("1000").within("1", "1000000");
+    HEADER_TIMEOUT: Millis = setting("server.header_timeout", "How long a request's head may take before the connection is closed.")
+        .or("10s").within("100ms", "10m");
+    STREAM_HEARTBEAT: Millis = setting("server.stream_heartbeat", "After so much quiet an event stream gets a sign of life.")
+        .or("15s").within("100ms", "10m");
+    STREAM_WRITE_TIMEOUT: Millis = setting("server.stream_write_timeout", "A stream whose reader takes nothing for so long is closed; it can resume.")
+        .or("30s").within("100ms", "1h");
+    SHUTDOWN_GRACE: Millis = setting("server.shutdown_grace", "How long running jobs may go on at shutdown; after it they are given back, uncounted.")
+        .or("10s").within("0s", "1h");
+    WORKERS: usize = setting("queue.workers", "How many jobs run at once on this machine.")
+        .or("64").within("0", "1024").flag("workers");
+    MAX_PENDING: usize = setting("queue.max_pending", "Most unfinished jobs; further ones are answered 429 with Retry-After.")
+        .or("1000000").within("1", "100000000");
+    MAX_PENDING_BYTES: Size = setting("queue.max_pending_bytes", "Most bytes of their payloads together; beyond it 429 likewise.")
+        .or("4GiB").within("1MiB", "1024TiB");
+    DURABILITY: Durability = setting("store.durability", "`disk`: answered when it is on the disk. `process`: survives a kill, not a power cut; said at start.")
+        .or("disk");
+    DISK_RESERVE: Size = setting("store.disk_reserve", "With less free disk than this new jobs are answered 507. Without it 256MiB or 5 % of the disk, whichever is less.")
+        .within("0", "1024TiB");
+    CACHE: Size = setting("store.cache", "Memory for the store's page cache.")
+        .or("64MiB").within("1MiB", "1TiB");
+    KEEP: Millis = setting("retention.keep", "How long completed and canceled jobs are kept, with their events.")
+        .or("7d").within("0s", "36500d");
+    KEEP_FAILED: Millis = setting("retention.keep_failed", "How long failed jobs are kept.")
+        .or("30d").within("0s", "36500d");
+    MAX_JOBS: u64 = setting("retention.max_jobs", "Most ended jobs that are kept; the longest ended go first.")
+        .or("1000000").within("1", "1000000000");
+    MIN_INTERVAL: Millis = setting("progress.min_interval", "Progress of one job that comes sooner is merged, unless its step or message changed.")
+        .or("500ms").within("0s", "1h");
+    MIN_DELTA: f64 = setting("progress.min_delta", "Or unless the percentage moved by this much.")
+        .or("10").within("0", "100");
+    SESSION_TTL: Millis = setting("mcp.session_ttl", "An MCP session that is idle for so long is forgotten (404).")
+        .or("7d").within("1s", "3650d");
+    HELPERS: bool = setting("helpers", "Whether MCP clients see get_job, wait_for_jobs, cancel_job and list_jobs.")
+        .or("true");
+}
+
+settings! {
+    /// Retries: at the top the defaults of all tools, in a tool its own.
+    RETRY:
+    MAX_ATTEMPTS: u32 = setting("retry.max_attempts", "Runs in all, counting those that failed or timed out.")
+        .or("5").within("1", "1000");
+    BASE_DELAY: Millis = setting("retry.base_delay", "Delay after the first failure; it doubles with each further one.")
+        .or("1s").within("0s", "1h");
+    MAX_DELAY: Millis = setting("retry.max_delay", "Longest delay, before jitter.")
+        .or("5m").within("0s", "30d");
+    JITTER: f64 = setting("retry.jitter", "Share of the delay that chance may add.")
+        .or("0.2").within("0", "1");
+    MAX_INTERRUPTIONS: u32 = setting("retry.max_interruptions", "Deaths of the server under a job after which the job fails as `worker_died`.")
+        .or("3").within("1", "1000");
+}
+
+settings! {
+    /// What a tool says of itself, in `[tools.NAME]`.
+    TOOL:
+    TYPE: String = setting("type", "Type of its jobs; without it the tool's name. One tool per type.");
+    TITLE: String = setting("title", "Its name for people.");
+    DESCRIPTION: String = setting("description", "What a model reads to know when to call it. Needed, but for the demo.");
+    TIMEOUT: Millis = setting("timeout", "Longest run of one attempt; after it a retry, code `timeout`.")
+        .or("10m").within("1ms", "365d");
+    EXPIRES_IN: Millis = setting("expires_in", "A job that has not ended so long after its creation is canceled with reason `timeout`.")
+        .within("1ms", "3650d");
+    CONCURRENCY: u32 = setting("concurrency", "Most attempts at once; without it as many as there are workers.")
+        .within("1", "1024");
+    TASK_SUPPORT: TaskSupport = setting("task_support", "Whether a call may become an MCP task.")
+        .or("auto");
+    INLINE_WAIT: Millis = setting("inline_wait", "How long a call waits for the result before it answers a handle.")
+        .or("0s").within("0s", "10m");
+    ON_INTERRUPT: OnInterrupt = setting("on_interrupt", "`retry` runs a job again whose server died; `fail` ends it as `outcome_unknown`.")
+        .or("retry");
+    CANCEL_GRACE: Millis = setting("cancel_grace", "How long a cancelled attempt has before it is killed.")
+        .or("5s").within("0s", "10m");
+    MAX_RESULT: Size = setting("max_result", "Largest result; a larger one fails the job as `output_too_large`.")
+        .or("64MiB").within("1", "4GiB");
+}
+
+/// Settings of a tool that are tables of their own kind: read by `tools`, listed here for docs and for near names.
+pub const TOOL_TABLES: &[Row] = &[
+    table(
+        "input_schema",
+        "JSON Schema of the arguments, as a table or as a text of JSON; its `type` must be `object`.",
+    ),
+    table("output_schema", "JSON Schema of the result, likewise."),
+    table("annotations", "MCP annotations, such as `{ readOnlyHint = true }`."),
+    table("run", "What does the work; see below."),
+];
+
+const fn table(key: &'static str, help: &'static str) -> Row {
+    Row { key, default: None, bounds: None, help, flag: None, form: "a table" }
+}
+
+settings! {
+    /// `run` with `kind = "command"`: a child process per attempt.
+    COMMAND:
+    COMMAND_KIND: String = setting("kind", "`command`.");
+    ARGUMENTS: Vec<Argument> = setting("command", "Program and arguments; `{payload.field}` is filled in as a single argument, never through a shell.");
+    OUTPUT: Output = setting("output", "What stdout is: `text`, `json` (one value) or `events` (one JSON object per line).")
+        .or("text");
+    ENV: Pairs = setting("env", "Environment variables to add.");
+    CWD: PathBuf = setting("cwd", "Working directory; without it the server's.");
+    TRANSIENT: Vec<ExitCode> = setting("transient_exit_codes", "Exit codes that are retried, besides 75.")
+        .or("");
+    PERMANENT: Vec<ExitCode> = setting("permanent_exit_codes", "Exit codes that blame the input, besides 64, 65, 66, 77 and 78.")
+        .or("");
+}
+
+settings! {
+    /// `run` with `kind = "demo"`: the gift analysis that comes with the binary.
+    DEMO:
+    DEMO_KIND: String = setting("kind", "`demo`.");
+    PACE: Millis = setting("pace", "How long each of the four stages takes at least.")
+        .or("1s").within("0s", "1h");
+}
+
+settings! {
+    /// A caller, in `[[auth.tokens]]`; made by `longhaul token new`.
+    TOKEN:
+    TOKEN_NAME: String = setting("name", "The principal: the owner of what it submits.");
+    TOKEN_HASH: String = setting("hash", "`sha256:` and 64 hex digits.");
+    SCOPES: Vec<Scope> = setting("scopes", "Any of `submit`, `read`, `work`, `admin`.");
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn every_default_and_bound_has_the_form_that_its_setting_asks_for() {
+        fn check<T: Form>(setting: &Setting<T>) {
+            let key = setting.row.key;
+            assert_eq!(setting.row.default.is_some(), setting.default().is_some(), "{key}: default");
+            assert!(setting.default().is_none_or(|value| setting.admits(&value)), "{key}: default within bounds");
+            let bounds = setting.row.bounds.map(|(least, most)| (T::from_text(least), T::from_text(most)));
+            let sound =
+                |(least, most): (Option<T>, Option<T>)| least.zip(most).is_some_and(|(l, m)| l.is_between(&l, &m));
+            assert!(bounds.is_none_or(sound), "{key}: bounds");
+        }
+        macro_rules! check_all { ($($name:ident)*) => { $(check(&$name);)* }; }
+        check_all!(LISTEN DATA_DIR PUBLIC_URL ALLOWED_HOSTS ALLOWED_ORIGINS MAX_BODY MAX_CONNECTIONS MAX_STREAMS);
+        check_all!(HEADER_TIMEOUT STREAM_HEARTBEAT STREAM_WRITE_TIMEOUT SHUTDOWN_GRACE WORKERS MAX_PENDING);
+        check_all!(MAX_PENDING_BYTES DURABILITY DISK_RESERVE CACHE KEEP KEEP_FAILED MAX_JOBS MIN_INTERVAL MIN_DELTA);
+        check_all!(SESSION_TTL HELPERS MAX_ATTEMPTS BASE_DELAY MAX_DELAY JITTER MAX_INTERRUPTIONS TYPE TITLE);
+        check_all!(DESCRIPTION TIMEOUT EXPIRES_IN CONCURRENCY TASK_SUPPORT INLINE_WAIT ON_INTERRUPT CANCEL_GRACE);
+        check_all!(MAX_RESULT ARGUMENTS OUTPUT ENV CWD TRANSIENT PERMANENT PACE TOKEN_NAME TOKEN_HASH SCOPES);
+    }
+
+    #[test]
+    fn a_variable_is_named_after_its_key() {
+        assert_eq!(WORKERS.row.variable(), "LONGHAUL_QUEUE_WORKERS");
+        assert_eq!(DATA_DIR.row.variable(), "LONGHAUL_SERVER_DATA_DIR");
+    }
+}
