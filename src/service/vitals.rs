@@ -38,15 +38,16 @@ fn vitals(published: &Published, store: &dyn Store, now: Timestamp) -> Result<Vi
         }
     });
     let health = store.health()?;
+    let counters = &published.counters;
     Ok(Vitals {
         live: counts.into_iter().map(|((job_type, status), count)| (job_type, status, count)).collect(),
         overdue,
         oldest_ready,
         dead_letters: store.totals().dead_letters,
+        events: counters.events.load(Ordering::Relaxed),
+        streams: counters.streams.load(Ordering::Relaxed) as u64,
+        stream_resets: counters.resets.load(Ordering::Relaxed),
         store_bytes: health.store_bytes,
         disk_free: health.disk_free,
-        events: published.counters.events.load(Ordering::Relaxed),
-        streams: published.counters.streams.load(Ordering::Relaxed) as u64,
-        stream_resets: published.counters.resets.load(Ordering::Relaxed),
     })
 }

@@ -9,8 +9,7 @@ use hyper::header::{self, HeaderMap, HeaderValue};
 use hyper::http::request::Parts as Head;
 use hyper::{Method, Response, StatusCode};
 
-use crate::events::Page;
-use crate::events::{Filter, Scope, Start};
+use crate::events::{Filter, Page, Scope, Start};
 use crate::http::app::App;
 use crate::http::auth::Caller;
 use crate::http::body::{Body, Broken};
