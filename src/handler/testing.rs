@@ -1,6 +1,6 @@
 //! What tests of handlers share: a claim, and a source that only records.
 
-use std::sync::{Arc, Mutex};
+use std::sync::{Arc, Condvar, Mutex};
 
 use bytes::Bytes;
 
@@ -27,6 +27,7 @@ pub fn claim(deadline: Timestamp) -> Claim {
 #[derive(Default)]
 pub struct Recorder {
     reports: Mutex<Vec<Report>>,
+    reported: Condvar,
     log: Mutex<Bytes>,
 }
 
@@ -34,6 +35,12 @@ impl Recorder {
     /// What was reported so far.
     pub fn reports(&self) -> Vec<Report> {
         self.reports.lock().unwrap().clone()
+    }
+
+    /// Waits until so many reports have come.
+    pub fn wait_for(&self, count: usize) {
+        let reports = self.reports.lock().unwrap();
+        drop(self.reported.wait_while(reports, |reports| reports.len() < count).unwrap());
     }
 
     /// Keeps an attempt's log.
@@ -58,6 +65,7 @@ impl WorkSource for Recorder {
 
     fn report(&self, _: &Claim, report: Report) {
         self.reports.lock().unwrap().push(report);
+        self.reported.notify_all();
     }
 
     fn finish(&self, _: &Claim, _: Leave, _: Bytes, freed: Box<dyn FnOnce() + Send>) {

@@ -22,10 +22,9 @@ const WATCH_STACK_BYTES: usize = 64 * 1024;
 
 /// A running child. Dropping it ends its whole group.
 pub struct Child {
-    process: std::process::Child,
+    process: Option<std::process::Child>,
     pid: Pid,
     watch: Option<OwnedFd>,
-    reaped: bool,
 }
 
 impl Child {
@@ -52,7 +51,7 @@ impl Child {
         }
         let process = prepared.spawn().map_err(|why| not_started(program, settings, &why))?;
         let pid = Pid::from_child(&process);
-        let mut child = Self { process, pid, watch: None, reaped: false };
+        let mut child = Self { process: Some(process), pid, watch: None };
         let watch = watch(pid).map_err(|why| not_started(program, settings, &why))?;
         child.watch = Some(watch);
         Ok(child)
@@ -60,7 +59,10 @@ impl Child {
 
     /// The three pipes, once.
     pub fn take_pipes(&mut self) -> (Option<ChildStdin>, Option<ChildStdout>, Option<ChildStderr>) {
-        (self.process.stdin.take(), self.process.stdout.take(), self.process.stderr.take())
+        match &mut self.process {
+            Some(process) => (process.stdin.take(), process.stdout.take(), process.stderr.take()),
+            None => (None, None, None),
+        }
     }
 
     /// Readable once the child has exited.
@@ -70,7 +72,7 @@ impl Child {
 
     /// Sends a signal to every member of the group.
     pub fn signal(&self, signal: Signal) {
-        if !self.reaped {
+        if self.process.is_some() {
             // Whoever is gone needs no signal; until it is reaped the child keeps its number from being given to others.
             let _ = rustix::process::kill_process_group(self.pid, signal);
             let _ = rustix::process::kill_process(self.pid, signal);
@@ -80,21 +82,28 @@ impl Child {
     /// Ends what is left of the group, then the child, and says how the child exited. Blocks until it has.
     ///
     /// # Errors
-    /// The operating system's.
+    /// The operating system's, or that it was reaped before.
     pub fn reap(&mut self) -> io::Result<ExitStatus> {
         self.signal(Signal::KILL);
-        let status = self.process.wait()?;
-        self.reaped = true;
-        Ok(status)
+        let mut process = self.process.take().ok_or_else(|| io::Error::other("reaped before"))?;
+        process.wait()
+    }
+
+    /// Leaves a child that cannot be killed to a thread that reaps it when it ends. Does not block.
+    pub fn abandon(&mut self) {
+        if let Some(mut process) = self.process.take() {
+            tracing::error!(pid = process.id(), "a program cannot be killed");
+            let wait = move || process.wait();
+            // Without a thread it stays a zombie until the server ends.
+            let _ = std::thread::Builder::new().name("child".into()).stack_size(WATCH_STACK_BYTES).spawn(wait);
+        }
     }
 }
 
 impl Drop for Child {
     fn drop(&mut self) {
-        if !self.reaped {
-            // Nobody is there to hear the status or the error.
-            let _ = self.reap();
-        }
+        // Nobody is there to hear the status; if it was reaped before, nothing happens.
+        let _ = self.reap();
     }
 }
 

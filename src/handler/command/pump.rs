@@ -18,7 +18,7 @@ use crate::job::{Millis, Outcome, Timestamp};
 use crate::work::Stop;
 
 /// How long output is still read after the child has exited: a grandchild may hold the pipe for ever.
-pub const OUTPUT_GRACE: Millis = Millis(250);
+pub const OUTPUT_GRACE: Millis = Millis(500);
 
 /// Most bytes taken from a pipe before the loop looks at everything else again.
 const READ_BYTES: usize = 64 * 1024;
@@ -28,6 +28,10 @@ pub const STDERR_LINE_MAX: usize = 8 * 1024;
 
 /// A wait for the time of day looks again after this, in case the clock was set.
 const LOOK_AGAIN: Millis = Millis::seconds(60);
+
+/// How long a child may take to vanish after SIGKILL. Beyond, it cannot be killed (it runs as another user, or hangs in the
+/// kernel): the attempt fails without it, and a thread reaps it whenever it ends.
+pub const KILL_WAIT: Millis = Millis::seconds(5);
 
 /// Takes what the child writes to stdout.
 pub trait Sink {
@@ -128,11 +132,12 @@ pub fn run(
         buffer: vec![0; READ_BYTES],
         why: None,
         kill_at: None,
+        give_up_at: None,
         read_until: None,
     };
     while !pump.is_over() {
         pump.wait()?;
-        pump.notice_time();
+        pump.notice_time()?;
     }
     pump.log_rest();
     let why = pump.why.take();
@@ -154,6 +159,7 @@ struct Pump<'a, 'c> {
     buffer: Vec<u8>,
     why: Option<Why>,
     kill_at: Option<Timestamp>,
+    give_up_at: Option<Timestamp>,
     /// Set once the child has exited.
     read_until: Option<Timestamp>,
 }
@@ -191,6 +197,8 @@ impl Pump<'_, '_> {
         }
         if ready.exited {
             self.stdin = None;
+            self.kill_at = None;
+            self.give_up_at = None;
             self.read_until = Some(self.context.clock.now().plus(OUTPUT_GRACE));
         }
         Ok(())
@@ -237,24 +245,30 @@ impl Pump<'_, '_> {
     /// Until the next time at which something is due; `None` if nothing is.
     fn timeout(&self) -> Option<Timespec> {
         let deadline = (self.why.is_none() && self.read_until.is_none()).then(|| self.context.deadline());
-        let next = [deadline, self.kill_at, self.read_until].into_iter().flatten().min()?;
+        let next = [deadline, self.kill_at, self.give_up_at, self.read_until].into_iter().flatten().min()?;
         let wait = self.context.clock.until(next).min(LOOK_AGAIN);
         Timespec::try_from(wait.duration()).ok()
     }
 
-    fn notice_time(&mut self) {
+    fn notice_time(&mut self) -> io::Result<()> {
         let now = self.context.clock.now();
         if self.why.is_none() && self.read_until.is_none() && self.context.is_late() {
             self.stop(Why::Late);
         }
         if self.kill_at.is_some_and(|at| now >= at) {
             self.kill_at = None;
+            self.give_up_at = Some(now.plus(KILL_WAIT));
             self.child.signal(Signal::KILL);
+        }
+        if self.give_up_at.is_some_and(|at| now >= at) {
+            self.child.abandon();
+            return Err(io::Error::other("the program cannot be killed"));
         }
         if self.read_until.is_some_and(|until| now >= until) {
             self.stdout = None;
             self.stderr = None;
         }
+        Ok(())
     }
 
     fn notice_stop(&mut self) {

@@ -18,7 +18,6 @@ use serde_json::{Value, json};
 
 pub use self::tool::{DESCRIPTION, JOB_TYPE, NAME, TITLE, input_schema, output_schema};
 
-use self::gifts::Gift;
 use self::history::History;
 use self::ideas::Idea;
 use self::segments::Segment;
