@@ -12,6 +12,8 @@ mod keys;
 mod open;
 mod read;
 mod shown;
+#[cfg(test)]
+mod tests;
 mod writer;
 
 use std::fs::File;
