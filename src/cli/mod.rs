@@ -9,6 +9,7 @@ mod follow;
 mod jobs;
 mod logging;
 mod output;
+mod parts;
 pub mod serve;
 mod settings;
 mod sse;
