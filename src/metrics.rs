@@ -37,6 +37,12 @@ pub struct Vitals {
     pub oldest_ready: Millis,
     /// Dead letters by type.
     pub dead_letters: BTreeMap<Arc<str>, u64>,
+    /// Entries that became visible since the start.
+    pub events: u64,
+    /// Open event streams.
+    pub streams: u64,
+    /// `stream.reset`s sent since the start.
+    pub stream_resets: u64,
     /// Bytes of the store on disk.
     pub store_bytes: u64,
     /// Free bytes of the disk it is on.
@@ -48,9 +54,6 @@ pub struct Metrics {
     registry: Registry,
     types: HashMap<Arc<str>, OfType>,
     unconfigured: OfType,
-    events: Counter,
-    streams: Gauge,
-    stream_resets: Counter,
     commit_seconds: Histogram,
     commit_group: Histogram,
     busy: Gauge,
@@ -89,9 +92,6 @@ impl Metrics {
         let metrics = Self {
             types,
             unconfigured: families.of_type(UNCONFIGURED),
-            events: Counter::default(),
-            streams: Gauge::default(),
-            stream_resets: Counter::default(),
             // 50 µs to 1.6 s; 1 to 128.
             commit_seconds: Histogram::new(exponential_buckets(0.000_05, 2.0, 16)),
             commit_group: Histogram::new(exponential_buckets(1.0, 2.0, 8)),
@@ -105,9 +105,6 @@ impl Metrics {
 
     fn registered(mut self) -> Self {
         let registry = &mut self.registry;
-        registry.register("events", "Entries of the log that clients can see", self.events.clone());
-        registry.register("streams", "Open event streams", self.streams.clone());
-        registry.register("stream_resets", "Streams begun with stream.reset", self.stream_resets.clone());
         registry.register("commit_seconds", "Time of one durable commit", self.commit_seconds.clone());
         registry.register("commit_group_size", "Commands per commit", self.commit_group.clone());
         let workers = Family::<Labels, Gauge>::default();
@@ -151,11 +148,6 @@ impl Metrics {
         self.commit_group.observe(f64::from(u32::try_from(group).unwrap_or(u32::MAX)));
     }
 
-    /// So many entries have become visible.
-    pub fn published(&self, events: u64) {
-        self.events.inc_by(events);
-    }
-
     /// A worker slot has work.
     pub fn slot_taken(&self) {
         self.idle.dec();
@@ -166,21 +158,6 @@ impl Metrics {
     pub fn slot_freed(&self) {
         self.busy.dec();
         self.idle.inc();
-    }
-
-    /// An event stream was opened.
-    pub fn stream_opened(&self) {
-        self.streams.inc();
-    }
-
-    /// It has ended, however.
-    pub fn stream_closed(&self) {
-        self.streams.dec();
-    }
-
-    /// A stream began with `stream.reset`.
-    pub fn stream_reset(&self) {
-        self.stream_resets.inc();
     }
 
     /// Everything as Prometheus text 0.0.4.
@@ -279,12 +256,21 @@ impl Vitals {
         let oldest = Gauge::<f64, std::sync::atomic::AtomicU64>::default();
         oldest.set(self.oldest_ready.duration().as_secs_f64());
         registry.register("oldest_ready_seconds", "Wait of the job that has been ready longest", oldest);
-        for (name, help, bytes) in [
+        for (name, help, count) in [
+            ("events", "Entries of the log that clients can see", self.events),
+            ("stream_resets", "Times that a stream said stream.reset", self.stream_resets),
+        ] {
+            let counter = Counter::<u64>::default();
+            counter.inc_by(count);
+            registry.register(name, help, counter);
+        }
+        for (name, help, count) in [
+            ("streams", "Open event streams", self.streams),
             ("store_bytes", "Bytes of the store on disk", self.store_bytes),
             ("disk_free_bytes", "Free bytes of the disk it is on", self.disk_free),
         ] {
             let gauge = Gauge::<i64>::default();
-            gauge.set(signed(bytes));
+            gauge.set(signed(count));
             registry.register(name, help, gauge);
         }
         registry

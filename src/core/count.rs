@@ -9,15 +9,12 @@ use crate::store::JobChange;
 
 /// Counts a group whose commit took `length`.
 pub(super) fn group(metrics: &Metrics, group: &Group, length: Duration) {
-    let mut visible = 0;
     for part in group.changes.iter().flat_map(|change| &change.jobs) {
         for entry in &part.entries {
-            visible += u64::from(entry.event_type().is_some());
             count(metrics, part, entry);
         }
     }
     metrics.committed(length, group.changes.len());
-    metrics.published(visible);
 }
 
 fn count(metrics: &Metrics, part: &JobChange, entry: &Entry) {

@@ -138,3 +138,95 @@ impl<S: AsyncWrite + Unpin> AsyncWrite for Guarded<S> {
         this.watch(cx, result)
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use tokio::io::{AsyncReadExt, AsyncWriteExt, DuplexStream, duplex};
+
+    use super::*;
+
+    const FIRST: Duration = Duration::from_secs(10);
+    const WRITE: Duration = Duration::from_secs(30);
+
+    fn pair(buffer: usize) -> (Guarded<DuplexStream>, DuplexStream) {
+        let (ours, theirs) = duplex(buffer);
+        (Guarded::new(ours, FIRST, WRITE), theirs)
+    }
+
+    fn kind<T>(result: io::Result<T>) -> Option<io::ErrorKind> {
+        result.err().map(|error| error.kind())
+    }
+
+    /// A stalled reader made the server hold what it would not take, for ever.
+    #[tokio::test(start_paused = true)]
+    async fn case_11_a_peer_that_takes_nothing_is_let_go_after_the_deadline() {
+        let (mut guarded, _peer) = pair(64);
+        let began = Instant::now();
+        assert_eq!(kind(guarded.write_all(&[0; 65]).await), Some(io::ErrorKind::TimedOut));
+        assert_eq!(began.elapsed(), WRITE);
+    }
+
+    #[tokio::test(start_paused = true)]
+    async fn a_slow_peer_is_kept_as_long_as_it_takes_something() {
+        let (mut guarded, mut peer) = pair(64);
+        let began = Instant::now();
+        let slow = async {
+            let mut taken = [0; 64];
+            for _ in 0..10 {
+                tokio::time::sleep(WRITE - Duration::from_secs(1)).await;
+                peer.read_exact(&mut taken).await.unwrap();
+            }
+        };
+        let (written, ()) = tokio::join!(guarded.write_all(&[0; 640]), slow);
+        assert_eq!(kind(written), None);
+        assert!(began.elapsed() > WRITE * 9);
+    }
+
+    /// The protocol sniff waited for ever for a peer that says nothing, or stops within the preface.
+    #[tokio::test(start_paused = true)]
+    async fn a_peer_that_does_not_begin_to_speak_is_let_go() {
+        for beginning in ["", "P", "PRI * HTTP/2.0\r\n"] {
+            let (mut guarded, mut peer) = pair(64);
+            peer.write_all(beginning.as_bytes()).await.unwrap();
+            let began = Instant::now();
+            let mut text = Vec::new();
+            assert_eq!(kind(guarded.read_to_end(&mut text).await), Some(io::ErrorKind::TimedOut), "{beginning:?}");
+            assert_eq!((text, began.elapsed()), (beginning.as_bytes().to_vec(), FIRST));
+        }
+    }
+
+    #[tokio::test(start_paused = true)]
+    async fn once_the_protocol_is_known_reading_has_no_deadline_here() {
+        for beginning in ["G", "POST", "PUT / HTTP/1.1\r\n", "PRI * HTTP/2.0\r\n\r\nSM\r\n\r\n"] {
+            let (mut guarded, mut peer) = pair(64);
+            let late = async {
+                // Byte by byte: the preface may come in pieces.
+                for byte in beginning.bytes() {
+                    peer.write_u8(byte).await.unwrap();
+                    tokio::task::yield_now().await;
+                }
+                tokio::time::sleep(FIRST * 10).await;
+                peer.write_all(b"!").await.unwrap();
+                drop(peer);
+            };
+            let mut text = Vec::new();
+            let (read, ()) = tokio::join!(guarded.read_to_end(&mut text), late);
+            assert_eq!(kind(read), None);
+            assert_eq!(text, format!("{beginning}!").into_bytes());
+        }
+    }
+
+    #[tokio::test]
+    async fn an_accepted_socket_gets_its_options() {
+        let listener = tokio::net::TcpListener::bind("127.0.0.1:0").await.unwrap();
+        let peer = TcpStream::connect(listener.local_addr().unwrap()).await.unwrap();
+        let (socket, _) = listener.accept().await.unwrap();
+        let mut guarded = guard(socket, FIRST, WRITE).unwrap();
+        let options = socket2::SockRef::from(&guarded.socket);
+        assert!(options.tcp_nodelay().unwrap());
+        assert!(options.send_buffer_size().unwrap() >= SEND_BUFFER);
+        guarded.write_all(b"hello").await.unwrap();
+        assert!(guarded.is_write_vectored());
+        drop((guarded, peer));
+    }
+}

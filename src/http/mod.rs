@@ -4,16 +4,23 @@
 //! `cors` and `auth` to a call in `api` or to `mcp`. What goes wrong leaves as a `problem`. Never decides anything about a
 //! job, and never touches the store.
 
+pub mod api;
+pub mod app;
 pub mod auth;
 pub mod body;
 pub mod cors;
 pub mod guard;
 pub mod io;
+pub mod mcp;
 pub mod options;
 pub mod problem;
 pub mod query;
 pub mod router;
+pub mod server;
 pub mod sse;
+pub mod streams;
 pub mod ticket;
 
+pub use app::Parts;
 pub use options::Options;
+pub use server::{Server, may_bind};

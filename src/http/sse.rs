@@ -222,3 +222,178 @@ impl hyper::body::Body for Stream {
         }
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use std::future::poll_fn;
+
+    use hyper::body::Body as _;
+
+    use super::*;
+    use crate::events::tests::fixture::World;
+    use crate::events::{Filter, Sizes};
+    use crate::job::{EventId, JobId};
+
+    const BEAT: Duration = Duration::from_secs(15);
+
+    fn wish(header: Option<&[u8]>, query: &str) -> Result<Option<Start>, Code> {
+        let mut headers = HeaderMap::new();
+        if let Some(bytes) = header {
+            headers.insert(LAST_EVENT_ID, HeaderValue::from_bytes(bytes).unwrap());
+        }
+        let query = Query::parse(Some(query)).unwrap();
+        start(&headers, &query, &["type", "limit"]).map_err(|problem| problem.code)
+    }
+
+    fn after(id: &str) -> Result<Option<Start>, Code> {
+        Ok(Some(Start::After(id.parse::<EventId>().unwrap())))
+    }
+
+    /// Clients sent the cursor under a name that the hub did not read: it was passed over in silence.
+    #[test]
+    fn case_18_the_cursor_has_two_names_the_header_wins_and_every_other_name_is_refused() {
+        let (one, two) = ("0a1b2c3d-1", "0a1b2c3d-2");
+        assert_eq!(wish(None, ""), Ok(None));
+        assert_eq!(wish(Some(one.as_bytes()), ""), after(one));
+        assert_eq!(wish(None, &format!("last_event_id={two}&type=x")), after(two));
+        assert_eq!(wish(Some(one.as_bytes()), &format!("last_event_id={two}")), after(one));
+        assert_eq!(wish(Some(b""), &format!("last_event_id={two}")), after(two), "empty is absent");
+        assert_eq!(wish(Some(b""), "last_event_id="), Ok(None));
+        assert_eq!(wish(None, "last_event_id=earliest"), Ok(Some(Start::Earliest)));
+        assert_eq!(wish(Some(b"earliest"), ""), Ok(Some(Start::Earliest)));
+        for name in STRANGE_CURSORS {
+            assert_eq!(wish(None, &format!("{name}={one}")), Err(Code::BadCursor), "{name}");
+            assert_eq!(wish(Some(two.as_bytes()), &format!("{name}={one}")), Err(Code::BadCursor), "{name}");
+        }
+        assert_eq!(wish(None, "types=x"), Err(Code::BadFilter));
+        assert_eq!(wish(None, &format!("last_event_id={one}&last_event_id={two}")), Err(Code::BadCursor));
+    }
+
+    /// A malformed id is said to be one; it neither crashes nor means "from the beginning".
+    #[test]
+    fn case_02_a_malformed_cursor_is_a_bad_request() {
+        for text in [
+            "random",
+            "-5",
+            "0a1b2c3d--5",
+            "0a1b2c3d-",
+            "-",
+            "0A1B2C3D-1",
+            "0a1b2c3d-01",
+            "0a1b2c3d-1 ",
+            " 0a1b2c3d-1",
+            "0a1b2c3d-1x",
+            "a1b2c3d-1",
+            "0a1b2c3d-99999999999999999999",
+            "0a1b2c3d-+1",
+            "12345",
+            "Earliest",
+            "€",
+            &"9".repeat(10_000),
+        ] {
+            assert_eq!(wish(Some(text.as_bytes()), ""), Err(Code::BadCursor), "{text}");
+        }
+        assert_eq!(wish(Some(b"0a1b2c3d-1\xff"), ""), Err(Code::BadCursor));
+        assert_eq!(wish(None, "last_event_id=%00"), Err(Code::BadCursor));
+        assert_eq!(wish(None, "last_event_id=0a1b2c3d-1%0d%0a"), Err(Code::BadCursor));
+        let mut headers = HeaderMap::new();
+        headers.append(LAST_EVENT_ID, HeaderValue::from_static("0a1b2c3d-1"));
+        headers.append(LAST_EVENT_ID, HeaderValue::from_static("0a1b2c3d-2"));
+        assert_eq!(start(&headers, &Query::default(), &[]).unwrap_err().code, Code::BadCursor);
+    }
+
+    async fn next(body: &mut Body) -> Option<String> {
+        let frame = poll_fn(|cx| Pin::new(&mut *body).poll_frame(cx)).await?;
+        Some(String::from_utf8(frame.unwrap().into_data().unwrap().to_vec()).unwrap())
+    }
+
+    fn feed(world: &World, filter: Filter, shutdown: &Shutdown) -> Body {
+        let tail = Tail::feed(&world.published, filter, Start::Now);
+        respond(tail, BEAT, 0.5, shutdown).into_body()
+    }
+
+    fn nobody() -> Filter {
+        Filter { jobs: vec![JobId::from_u128(7)], ..Filter::default() }
+    }
+
+    #[tokio::test(start_paused = true)]
+    async fn a_stream_begins_with_when_to_come_back_and_the_cursor_and_no_proxy_may_hold_it() {
+        let mut world = World::new(Sizes::default());
+        let job = world.create("t", "o", &[]);
+        let tail = Tail::feed(&world.published, Filter::default(), Start::Now);
+        let response = respond(tail, BEAT, 0.5, &Shutdown::default());
+        let header = |name: &str| response.headers()[name].to_str().unwrap().to_owned();
+        assert_eq!(response.status(), StatusCode::OK);
+        assert_eq!(header("content-type"), "text/event-stream; charset=utf-8");
+        assert_eq!(header("cache-control"), "no-store, no-transform");
+        assert_eq!(header("x-accel-buffering"), "no");
+        let cursor = world.id(world.last());
+        let opening = next(&mut response.into_body()).await;
+        assert_eq!(opening, Some(format!("retry: 1500\n: longhaul\n\nid: {cursor}\n\n")));
+        let tail = Tail::job(&world.published, &world.head(job), Start::Earliest).await.unwrap();
+        let mut body = respond(tail, BEAT, 0.0, &Shutdown::default()).into_body();
+        assert_eq!(next(&mut body).await.as_deref(), Some("retry: 1000\n: longhaul\n\n"));
+        assert!(next(&mut body).await.unwrap().contains("event: job.created\n"));
+    }
+
+    #[tokio::test(start_paused = true)]
+    async fn quiet_is_broken_by_a_comment_or_on_a_filtered_feed_by_the_cursor() {
+        let mut world = World::new(Sizes::default());
+        let shutdown = Shutdown::default();
+        let began = Instant::now();
+        let (mut all, mut filtered) = (feed(&world, Filter::default(), &shutdown), feed(&world, nobody(), &shutdown));
+        next(&mut all).await;
+        next(&mut filtered).await;
+        assert_eq!(next(&mut all).await.as_deref(), Some(":\n\n"));
+        assert_eq!(began.elapsed().as_secs(), 15);
+        // What was sent since puts the next one off.
+        tokio::time::advance(Duration::from_secs(10)).await;
+        let job = world.create("t", "o", &[]);
+        world.published.announce();
+        assert!(next(&mut all).await.unwrap().contains(&job.to_string()));
+        assert_eq!(next(&mut all).await.as_deref(), Some(":\n\n"));
+        assert_eq!(began.elapsed().as_secs(), 40);
+        let cursor = world.id(world.last());
+        assert_eq!(next(&mut filtered).await, Some(format!("id: {cursor}\n\n")), "past what does not concern it");
+    }
+
+    /// Graceful shutdown waited for ever while an event stream was open.
+    #[tokio::test(start_paused = true)]
+    async fn case_14_open_streams_end_at_once_with_a_retry_hint() {
+        let world = World::new(Sizes::default());
+        let shutdown = Shutdown::default();
+        let mut idle = feed(&world, Filter::default(), &shutdown);
+        next(&mut idle).await;
+        shutdown.advance(Phase::Draining);
+        let ends = async {
+            tokio::task::yield_now().await;
+            shutdown.advance(Phase::Closing);
+        };
+        let began = Instant::now();
+        let (last, ()) = tokio::join!(next(&mut idle), ends);
+        assert_eq!(last.as_deref(), Some("retry: 1500\n\n"));
+        assert_eq!(next(&mut idle).await, None);
+        assert!(began.elapsed().is_zero());
+        let mut late = feed(&world, Filter::default(), &shutdown);
+        next(&mut late).await;
+        assert_eq!(next(&mut late).await.as_deref(), Some("retry: 1500\n\n"));
+    }
+
+    #[tokio::test(start_paused = true)]
+    async fn a_stream_ends_with_its_job_and_a_reconnect_is_told_that_nothing_follows() {
+        let mut world = World::new(Sizes::default());
+        let job = world.create("t", "o", &[]);
+        world.start(job);
+        world.complete(job);
+        let tail = async |start| Tail::job(&world.published, &world.head(job), start).await.unwrap();
+        let mut body = respond(tail(Start::Earliest).await, BEAT, 0.0, &Shutdown::default()).into_body();
+        let mut text = String::new();
+        while let Some(more) = next(&mut body).await {
+            text.push_str(&more);
+        }
+        assert!(text.contains("event: job.completed\n"));
+        let response = respond(tail(world.after(world.last())).await, BEAT, 0.0, &Shutdown::default());
+        assert_eq!(response.status(), StatusCode::NO_CONTENT);
+        assert!(response.body().is_end_stream());
+    }
+}

@@ -2,6 +2,7 @@
 
 use std::collections::HashMap;
 use std::sync::Arc;
+use std::sync::atomic::Ordering;
 
 use super::{Refused, Service};
 use crate::events::Published;
@@ -37,11 +38,15 @@ fn vitals(published: &Published, store: &dyn Store, now: Timestamp) -> Result<Vi
         }
     });
     let health = store.health()?;
+    let counters = &published.counters;
     Ok(Vitals {
         live: counts.into_iter().map(|((job_type, status), count)| (job_type, status, count)).collect(),
         overdue,
         oldest_ready,
         dead_letters: store.totals().dead_letters,
+        events: counters.events.load(Ordering::Relaxed),
+        streams: counters.streams.load(Ordering::Relaxed) as u64,
+        stream_resets: counters.resets.load(Ordering::Relaxed),
         store_bytes: health.store_bytes,
         disk_free: health.disk_free,
     })

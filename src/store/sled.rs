@@ -12,6 +12,8 @@ mod keys;
 mod open;
 mod read;
 mod shown;
+#[cfg(test)]
+mod tests;
 mod writer;
 
 use std::fs::File;
@@ -96,7 +98,7 @@ impl Sled {
     ///
     /// # Errors
     /// As `open`.
-    #[cfg(any(test, feature = "trial"))]
+    #[cfg(any(test, debug_assertions, feature = "trial"))]
     pub fn open_with(options: &Options, before_sync: BeforeSync) -> Result<Self, Error> {
         open::open(options, Some(before_sync))
     }

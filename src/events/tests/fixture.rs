@@ -11,7 +11,6 @@ use std::time::Duration;
 
 use bytes::Bytes;
 
-use crate::clock::{Clock, Manual};
 use crate::events::{Error, Filter, Page, Published, Sizes, Start, Tail};
 use crate::job::machine::{self, Moment};
 use crate::job::*;
@@ -93,7 +92,8 @@ pub(crate) const NOTHING: Sizes = Sizes { ring_bytes: 0, ring_entries: 0, ended:
 
 /// See the module.
 pub(crate) struct World {
-    pub(crate) clock: Manual,
+    now: Timestamp,
+    ids: u128,
     pub(crate) published: Arc<Published>,
     store: Arc<Counted>,
     heads: HashMap<JobId, Arc<Head>>,
@@ -104,8 +104,7 @@ impl World {
     pub(crate) fn new(sizes: Sizes) -> Self {
         let store = Arc::new(Counted { kept: Memory::new(), reads: AtomicU64::new(0) });
         let published = publish_all(&store, sizes);
-        let clock = Manual::at_time(Timestamp(1_800_000_000_000));
-        Self { clock, published, store, heads: HashMap::new(), said: 0 }
+        Self { now: Timestamp(1_800_000_000_000), ids: 1 << 100, published, store, heads: HashMap::new(), said: 0 }
     }
 
     /// As after the end of the process: only what the store holds is known.
@@ -114,7 +113,8 @@ impl World {
     }
 
     pub(crate) fn create(&mut self, job_type: &str, owner: &str, tags: &[&str]) -> JobId {
-        let id = self.clock.job_id();
+        self.ids += 1;
+        let id = JobId::from_u128(self.ids);
         let payload = BodyRef::of(Part::Payload, 0, b"{}");
         let spec = Arc::new(Spec {
             id,
@@ -123,7 +123,7 @@ impl World {
             payload,
             priority: 0,
             max_attempts: 5,
-            created_at: self.clock.now(),
+            created_at: self.now,
             expires_at: None,
             key: None,
             tags: tags.iter().map(|tag| Arc::from(*tag)).collect(),
@@ -138,7 +138,7 @@ impl World {
     /// Decides a command, commits and publishes it. False: it was refused, or nothing new.
     pub(crate) fn tell(&mut self, job: JobId, command: &Command) -> bool {
         let (rules, throttle) = (Rules::default(), Throttle::default());
-        let moment = Moment { now: self.clock.now(), rules: &rules, throttle: &throttle, spread: 0.0 };
+        let moment = Moment { now: self.now, rules: &rules, throttle: &throttle, spread: 0.0 };
         let entries = machine::decide(&self.heads[&job].job, &mut None, command, &moment).unwrap_or_default();
         let is_news = !entries.is_empty();
         if is_news {
@@ -157,7 +157,7 @@ impl World {
     pub(crate) fn commit_only(&mut self, id: JobId, entries: Vec<Entry>, bodies: Vec<Body>) -> Position {
         let before = self.heads.get(&id).cloned();
         let job = before.as_ref().map(|head| head.job.clone());
-        let now = self.clock.now();
+        let now = self.now;
         let after = entries.iter().fold(job, |job, entry| Some(machine::apply(job, now, entry).unwrap()));
         let last = self.store.bounds().last;
         let part = JobChange { before, after: after.unwrap(), entries, at: now, bodies, dropped: Vec::new() };

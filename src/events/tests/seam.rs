@@ -138,3 +138,33 @@ proptest! {
         prop_assert_eq!(streams, 0, "all readers have gone");
     }
 }
+
+#[test]
+fn readers_on_other_threads_get_each_event_once_while_commits_go_on() {
+    const EVENTS: usize = 3_000;
+    // A ring so short that readers fall behind it all the time.
+    let mut world = World::new(Sizes { ring_entries: 40, ended: 4, ..Sizes::default() });
+    let jobs = [world.create("t", "a", &[]), world.create("t", "b", &[])];
+    jobs.iter().for_each(|job| world.start(*job));
+    let only_a = Filter { owner: Some("a".into()), ..Filter::default() };
+    let mut readers = vec![
+        (world.feed(Filter::default(), Start::Now), 2 * EVENTS),
+        (world.feed(only_a.clone(), Start::Now), EVENTS),
+        (world.stream(jobs[0], Start::Now), EVENTS),
+    ];
+    let start = world.after(world.last());
+    std::thread::scope(|scope| {
+        for (reader, count) in &mut readers {
+            scope.spawn(|| reader.until(*count).events.len());
+        }
+        for _ in 0..EVENTS {
+            jobs.iter().for_each(|job| world.progress(*job));
+            world.published.announce();
+        }
+    });
+    let all = world.feed_pages(&Filter::default(), start, 500).0;
+    assert_eq!(readers[0].0.data(), all);
+    let of_a = world.feed_pages(&only_a, start, 500).0;
+    assert_eq!(readers[1].0.data(), of_a);
+    assert_eq!(readers[2].0.data(), of_a);
+}
