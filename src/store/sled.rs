@@ -100,7 +100,7 @@ impl Sled {
     ///
     /// # Errors
     /// As `open`.
-    #[cfg(any(test, feature = "trial"))]
+    #[cfg(any(test, debug_assertions, feature = "trial"))]
     pub fn open_with(options: &Options, before_sync: BeforeSync) -> Result<Self, Error> {
         open::open(options, Some(before_sync))
     }
