@@ -4,5 +4,6 @@
 
 mod ends;
 mod kills;
+mod mcp;
 mod resume;
 mod support;
