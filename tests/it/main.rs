@@ -4,5 +4,7 @@
 
 mod ends;
 mod kills;
+mod races;
 mod resume;
+mod stalls;
 mod support;
