@@ -10,6 +10,7 @@ mod codec;
 pub mod conformance;
 pub mod memory;
 pub mod sled;
+pub mod verify;
 
 use std::sync::Arc;
 

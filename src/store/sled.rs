@@ -14,6 +14,7 @@ mod read;
 mod shown;
 #[cfg(test)]
 mod tests;
+mod verify;
 mod writer;
 
 use std::fs::File;
@@ -27,6 +28,7 @@ use bytes::Bytes;
 use super::{Bounds, Change, Conflict, Durability, Error, Health, Listing, Query, Store, Totals};
 use crate::job::{BodyRef, Head, JobId, Logged, Position, Timestamp};
 use shown::Shown;
+pub(super) use verify::verify;
 use writer::Writer;
 
 /// How to open the store.
