@@ -5,5 +5,7 @@
 mod ends;
 mod kills;
 mod mcp;
+mod races;
 mod resume;
+mod stalls;
 mod support;
