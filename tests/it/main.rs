@@ -4,5 +4,8 @@
 
 mod ends;
 mod kills;
+mod mcp;
+mod races;
 mod resume;
+mod stalls;
 mod support;
