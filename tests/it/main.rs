@@ -6,3 +6,4 @@ mod ends;
 mod kills;
 mod resume;
 mod support;
+mod tidy;
