@@ -127,10 +127,8 @@ pub fn block(code: &str, at: usize) -> Option<(usize, usize)> {
 pub fn without_tests(code: &str) -> (String, Vec<String>) {
     let mut rest = code.to_owned();
     let mut files = Vec::new();
-    let marks: Vec<usize> = ["#[cfg(test)]", "#[cfg(all(test"]
-        .iter()
-        .flat_map(|mark| code.match_indices(mark).map(|(at, _)| at))
-        .collect();
+    let marks: Vec<usize> =
+        ["#[cfg(test)]", "#[cfg(all(test"].iter().flat_map(|mark| code.match_indices(mark).map(|(at, _)| at)).collect();
     for at in marks {
         let end = match block(code, code[at..].find(']').map_or(at, |length| at + length + 1)) {
             Some((_, close)) => close,
@@ -172,7 +170,8 @@ pub fn crate_paths(code: &str) -> Vec<(String, usize)> {
             Some((open, close)) => top_level_names(&code[open + 1..close - 1]),
             None => vec![rest],
         };
-        let name = |text: &str| text.trim().chars().take_while(|c| c.is_alphanumeric() || *c == '_').collect::<String>();
+        let name =
+            |text: &str| text.trim().chars().take_while(|c| c.is_alphanumeric() || *c == '_').collect::<String>();
         found.extend(names.into_iter().map(|text| (name(text), line)));
     }
     found
@@ -211,7 +210,11 @@ fn strings_characters_and_comments_are_blanked_and_nothing_else() {
     for (text, expected) in cases {
         let blanked = blank(text);
         assert_eq!(blanked.len(), text.len(), "{text}");
-        assert_eq!(blanked.split_whitespace().collect::<Vec<_>>(), expected.split_whitespace().collect::<Vec<_>>(), "{text}");
+        assert_eq!(
+            blanked.split_whitespace().collect::<Vec<_>>(),
+            expected.split_whitespace().collect::<Vec<_>>(),
+            "{text}"
+        );
     }
 }
 
