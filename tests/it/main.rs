@@ -4,5 +4,6 @@
 
 mod ends;
 mod kills;
+mod recovery_replay;
 mod resume;
 mod support;
