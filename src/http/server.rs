@@ -189,8 +189,8 @@ fn builder(options: &Options) -> Builder<TokioExecutor> {
         .timer(TokioTimer::new())
         .header_read_timeout(options.header_timeout)
         .max_buf_size(BUFFER_MAX)
-        .max_headers(HEADERS_MAX)
-        .pipeline_flush(true);
+        // Not `pipeline_flush`: it would let hyper buffer a stream without limit behind a peer that reads slowly.
+        .max_headers(HEADERS_MAX);
     builder
         .http2()
         .timer(TokioTimer::new())

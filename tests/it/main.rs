@@ -4,6 +4,10 @@
 
 mod ends;
 mod kills;
+mod mcp;
+mod races;
 mod recovery_replay;
 mod resume;
+mod stalls;
 mod support;
+mod tidy;
