@@ -9,3 +9,4 @@ mod races;
 mod resume;
 mod stalls;
 mod support;
+mod tidy;
