@@ -7,6 +7,7 @@ mod kills;
 mod mcp;
 mod races;
 mod resume;
+mod session;
 mod stalls;
 mod support;
 mod tidy;
