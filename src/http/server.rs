@@ -172,7 +172,8 @@ async fn farewell(shutdown: &Shutdown) {
     tokio::time::sleep(FAREWELL).await;
 }
 
-fn listen(address: SocketAddr) -> io::Result<TcpListener> {
+/// The port, bound and listening.
+pub(super) fn listen(address: SocketAddr) -> io::Result<TcpListener> {
     let socket = if address.is_ipv4() { TcpSocket::new_v4()? } else { TcpSocket::new_v6()? };
     // So that a restart need not wait for the last connections of the process before it.
     socket.set_reuseaddr(true)?;
