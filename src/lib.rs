@@ -1,5 +1,6 @@
 //! longhaul gives MCP clients jobs that outlive the conversation.
 
+pub mod cli;
 pub mod clock;
 pub mod config;
 pub mod core;

@@ -1,3 +1,5 @@
-//! The binary: everything is in the library.
+//! The `longhaul` program: everything is in the library.
 
-fn main() {}
+fn main() -> std::process::ExitCode {
+    longhaul::cli::main()
+}

@@ -75,3 +75,28 @@ impl Shutdown {
         let _ = self.phase.subscribe().wait_for(|now| *now >= phase).await;
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use std::sync::atomic::{AtomicU32, Ordering};
+
+    use super::*;
+
+    #[test]
+    fn whoever_asked_is_told_once_when_the_phase_is_reached_or_was() {
+        let shutdown = Shutdown::default();
+        let told = Arc::new(AtomicU32::new(0));
+        let count = |phase| {
+            let told = told.clone();
+            shutdown.on(phase, move || drop(told.fetch_add(1, Ordering::SeqCst)));
+        };
+        count(Phase::Releasing);
+        shutdown.advance(Phase::Draining);
+        assert_eq!(told.load(Ordering::SeqCst), 0);
+        shutdown.clone().advance(Phase::Closing);
+        shutdown.advance(Phase::Releasing);
+        assert_eq!(told.load(Ordering::SeqCst), 1);
+        count(Phase::Draining);
+        assert_eq!((told.load(Ordering::SeqCst), shutdown.phase()), (2, Phase::Closing));
+    }
+}

@@ -24,37 +24,20 @@ pub use raw::File;
 pub use setting::{COMMAND, DEMO, RETRY, Row, SERVER, TOKEN, TOOL, TOOL_TABLES};
 pub use tools::{HELPER_TOOLS, NAME_MAX, Run};
 
+use crate::core::Retention;
 use crate::http::auth::Token;
 use crate::job::{Millis, OnInterrupt, RetryPolicy, Throttle};
 use crate::service::{TaskSupport, Tool};
+use crate::store::Durability;
 use complaint::Complaints;
 use form::choice;
 use raw::{Override, Section};
 use setting as key;
 
-/// When a commit counts as done.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum Durability {
-    /// When it is on the disk.
-    Disk,
-    /// When the process has written it: survives a kill, not a power cut.
-    Process,
-}
 choice!(Durability, "\"disk\" or \"process\"", "disk" => Self::Disk, "process" => Self::Process);
 
 choice!(OnInterrupt, "\"retry\" or \"fail\"", "retry" => Self::Retry, "fail" => Self::Fail);
 choice!(TaskSupport, "\"auto\" or \"never\"", "auto" => Self::Auto, "never" => Self::Never);
-
-/// How long ended jobs are kept.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub struct Retention {
-    /// Completed and canceled ones.
-    pub keep: Millis,
-    /// Failed ones.
-    pub keep_failed: Millis,
-    /// Most ended jobs; the longest ended go first.
-    pub max_jobs: u64,
-}
 
 /// One tool and what does its work.
 #[derive(Debug, Clone)]

@@ -6,12 +6,12 @@ use std::marker::PhantomData;
 use std::net::SocketAddr;
 use std::path::PathBuf;
 
-use super::Durability;
 use super::form::{Argument, ExitCode, Form, HostName, Origin, Pairs, PublicUrl, Size};
 use crate::handler::command::Form as Output;
 use crate::http::auth::Scope;
 use crate::job::{Millis, OnInterrupt};
 use crate::service::TaskSupport;
+use crate::store::Durability;
 
 /// What everybody may know about a setting.
 #[derive(Debug, Clone, Copy)]

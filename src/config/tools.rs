@@ -34,13 +34,13 @@ pub enum Run {
         pace: Millis,
     },
     /// The test-only kind.
-    #[cfg(feature = "trial")]
+    #[cfg(any(debug_assertions, feature = "trial"))]
     Trial,
 }
 
-#[cfg(not(feature = "trial"))]
+#[cfg(not(any(debug_assertions, feature = "trial")))]
 const KINDS: &[&str] = &["command", "demo"];
-#[cfg(feature = "trial")]
+#[cfg(any(debug_assertions, feature = "trial"))]
 const KINDS: &[&str] = &["command", "demo", "trial"];
 
 /// All tools of the file, in its order; the demo if it has none.
@@ -158,7 +158,7 @@ fn read_tool(own: &Section<'_>, name: &str, retry: &RetryPolicy, complaints: &mu
             settings.cancel_grace = tool.cancel_grace;
             settings.max_result = tool.max_result;
         }
-        #[cfg(feature = "trial")]
+        #[cfg(any(debug_assertions, feature = "trial"))]
         Some(Run::Trial) => {}
         None => {}
     }
@@ -214,7 +214,7 @@ fn read_run(own: &Section<'_>, complaints: &mut Complaints) -> Option<Run> {
             check(DEMO, complaints);
             run.take(&key::PACE, complaints).map(|pace| Run::Demo { pace })
         }
-        #[cfg(feature = "trial")]
+        #[cfg(any(debug_assertions, feature = "trial"))]
         "trial" => {
             run.check_keys(&[], &["kind"], complaints);
             Some(Run::Trial)

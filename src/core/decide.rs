@@ -96,7 +96,8 @@ impl Core {
             return Ok(Err(ActRefusal::NotLive));
         };
         let rules = self.parts.rules.get(&job.spec.job_type).unwrap_or(&self.default_rules);
-        let spread = self.parts.clock.chance();
+        // Only a failure is spread by chance, and randomness costs a system call.
+        let spread = if matches!(command, Command::Fail { .. }) { self.parts.clock.chance() } else { 0.0 };
         let moment = Moment { now: group.now, rules, throttle: &self.options.throttle, spread };
         let mut held = self.table.live.get(&id).and_then(|live| live.held.clone()).map(|held| *held);
         let had_held = held.is_some();

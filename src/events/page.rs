@@ -33,8 +33,8 @@ pub struct Page {
     pub reset: Option<Reset>,
 }
 
-/// A step, the reset that is due before it, and whether more follows.
-type Read = (Step, Option<ResetReason>, bool);
+/// A step, and the reset that is due before it.
+type Read = (Step, Option<ResetReason>);
 
 impl Published {
     /// A page of the feed.
@@ -49,8 +49,7 @@ impl Published {
             loop {
                 match replay::feed(store, &mut writer, &filter, after, &limits)? {
                     FeedStep::Follows(step) => {
-                        let has_more = step.cursor < limits.upto;
-                        return Ok::<Read, Error>((step, reset, has_more));
+                        return Ok::<Read, Error>((step, reset));
                     }
                     FeedStep::Trimmed(floor) => {
                         after = Position(floor.0 - 1);
@@ -59,8 +58,8 @@ impl Published {
                 }
             }
         };
-        let (step, reset, has_more) = self.readers.ask(read).await??;
-        Ok(self.page(step, reset, has_more))
+        let (step, reset) = self.readers.ask(read).await??;
+        Ok(self.page(step, reset))
     }
 
     /// A page of a job's stream.
@@ -75,11 +74,10 @@ impl Published {
             let mut step = replay::job(store, &mut writer, head.job.id(), passed, &limits)?;
             // Another job's entry may have been the cursor: it stays one where nothing follows.
             step.cursor = step.cursor.max(after);
-            let has_more = step.passed < replay::count(&head) && step.cursor < limits.upto;
-            Ok::<Read, Error>((step, reset, has_more))
+            Ok::<Read, Error>((step, reset))
         };
-        let (step, reset, has_more) = self.readers.ask(read).await??;
-        Ok(self.page(step, reset, has_more))
+        let (step, reset) = self.readers.ask(read).await??;
+        Ok(self.page(step, reset))
     }
 
     fn page_limits(&self, limit: usize) -> Limits {
@@ -87,12 +85,12 @@ impl Published {
         Limits { upto: self.ring.last(), bytes: PAGE_BYTES_MAX, events, scan: PAGE_SCAN_MAX }
     }
 
-    fn page(&self, step: Step, reset: Option<ResetReason>, has_more: bool) -> Page {
+    fn page(&self, step: Step, reset: Option<ResetReason>) -> Page {
         let id = |position| EventId { epoch: self.epoch, position };
         let first = step.first.unwrap_or_else(|| step.cursor.next());
         let reset = reset.map(|reason| Reset { reason, first_event_id: id(first) });
         let bytes = Bytes::from(step.bytes);
         let events = step.frames.into_iter().map(|frame| bytes.slice(frame.envelope)).collect();
-        Page { events, cursor: id(step.cursor), has_more, reset }
+        Page { events, cursor: id(step.cursor), has_more: step.has_more, reset }
     }
 }

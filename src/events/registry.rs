@@ -17,8 +17,8 @@ use crate::job::{JobId, Position};
 
 const SHARDS: usize = 64;
 
-/// Filters that one announcement tries against entries before it wakes every filtered reader instead.
-pub const CHECKS_MAX: usize = 100_000;
+/// How often one announcement holds an entry against a filter before it gives up and wakes every feed reader.
+pub const LOOKS_MAX: usize = 100_000;
 
 type Cells = Slab<Arc<Cell>>;
 
@@ -220,22 +220,20 @@ impl Feed {
     fn concerned(&self, entries: &[Arc<[Slot]>], checked: Position) -> Option<Vec<usize>> {
         let mut concerned = Vec::new();
         let mut is_concerned = vec![false; self.groups.capacity()];
-        let mut checks = 0;
+        let mut looks = 0;
         for slot in entries.iter().flat_map(|slots| slots.iter()).filter(|slot| slot.position > checked) {
             let lists = [self.by_job.get(&slot.job), self.by_owner.get(&slot.owner), Some(&self.open)];
-            for group in lists.into_iter().flatten().flatten().copied().filter(|at| !is_concerned[*at]) {
-                checks += 1;
-                if self.groups[group].filter.admits(slot) {
+            for group in lists.into_iter().flatten().flatten().copied() {
+                looks += 1;
+                if !is_concerned[group] && self.groups[group].filter.admits(slot) {
+                    is_concerned[group] = true;
                     concerned.push(group);
                 }
-            }
-            for group in &concerned {
-                is_concerned[*group] = true;
             }
             if concerned.len() == self.groups.len() {
                 break;
             }
-            if checks > CHECKS_MAX {
+            if looks > LOOKS_MAX {
                 return None;
             }
         }

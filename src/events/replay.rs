@@ -41,6 +41,8 @@ pub struct Step {
     pub passed: u64,
     /// The job has ended and nothing visible follows.
     pub is_over: bool,
+    /// More follows already, or is still to be looked at.
+    pub has_more: bool,
 }
 
 /// What a step on the feed came to.
@@ -99,6 +101,7 @@ pub fn feed(
             step.cursor = logged.position;
         }
     }
+    step.has_more = step.cursor < limits.upto;
     // Asked last: if the floor still lies there, nothing was missing while we read.
     let floor = store.bounds().floor;
     Ok(if floor > after.next() { FeedStep::Trimmed(floor) } else { FeedStep::Follows(step) })
@@ -132,6 +135,7 @@ pub fn job(store: &dyn Store, writer: &mut Writer, job: JobId, passed: u64, limi
         }
     }
     step.is_over = is_over(&head, step.passed);
+    step.has_more = step.passed < count(&head);
     Ok(step)
 }
 

@@ -7,7 +7,7 @@ pub mod command;
 pub mod demo;
 #[cfg(test)]
 mod testing;
-#[cfg(feature = "trial")]
+#[cfg(any(debug_assertions, feature = "trial"))]
 pub mod trial;
 
 use std::cell::{Cell, RefCell};

@@ -1,6 +1,6 @@
 //! The test-only kind: does what its payload says. Never part of a release build.
 //!
-//! In: `{"do": "sleep" | "echo" | "fail" | "panic" | "abort" | "progress" | "partial" | "noop", …}`. Out: that. Sleeps on the clock
+//! In: `{"do": "sleep" | "echo" | "fail" | "panic" | "abort" | "progress" | "partial" | "noop" | "hang", …}`. Out: that. Sleeps on the clock
 //! it is given, and wakes for a stop.
 
 use bytes::Bytes;
@@ -23,6 +23,8 @@ enum Deed {
     Noop,
     /// Takes this long, or until it is stopped.
     Sleep { ms: u64 },
+    /// Blocks its thread for so long, deaf to every wish to stop; then completes.
+    Hang { ms: u64 },
     /// Completes with this text, or with as many bytes of it as asked for.
     Echo { text: Option<String>, bytes: Option<usize> },
     /// Fails so many times, then completes.
@@ -47,6 +49,14 @@ impl Handler for Trial {
         match deed {
             Deed::Noop => done(None),
             Deed::Sleep { ms } => context.pause(Millis(ms)).map_or_else(|stopped| stopped, |()| done(None)),
+            Deed::Hang { ms } => {
+                let until = context.clock.now().plus(Millis(ms));
+                while context.clock.now() < until {
+                    // Sent to once, or, where the clock was set, not at all: then it looks again.
+                    let _ = context.clock.at(until).recv();
+                }
+                done(None)
+            }
             Deed::Echo { text, bytes } => done(Some(json!(echo(text, bytes)))),
             Deed::Fail { times, class, retry_after_ms } if claim.attempt <= times => Outcome::Failed(Failing {
                 failure: Failure::new(class.unwrap_or(Class::Transient), None, "failed as it was asked to"),
@@ -86,4 +96,38 @@ fn progress(steps: u32, pause: Millis, context: &RunContext<'_>) -> Outcome {
         }
     }
     done(Some(json!({"steps": steps})))
+}
+
+#[cfg(test)]
+mod tests {
+    use std::sync::Arc;
+
+    use super::*;
+    use crate::clock::{Clock, Manual};
+    use crate::handler::testing::{Recorder, claim};
+    use crate::job::Timestamp;
+    use crate::work::Stop;
+
+    fn run(claim: &Claim, payload: &serde_json::Value) -> (Outcome, usize) {
+        let clock: Arc<dyn Clock> = Arc::new(Manual::at_time(Timestamp(0)));
+        let recorder = Recorder::default();
+        let context = RunContext::new(&recorder, claim, &clock);
+        let outcome = Trial.run(claim, &payload.to_string().into(), &context);
+        (outcome, recorder.reports().len())
+    }
+
+    #[test]
+    fn it_does_what_the_payload_says() {
+        let mut claim = claim(Timestamp(1_000));
+        let fail = json!({"do": "fail", "times": 1, "retry_after_ms": 5});
+        assert!(matches!(run(&claim, &fail).0, Outcome::Failed(failing) if failing.retry_after == Some(Millis(5))));
+        claim.attempt = 2;
+        assert_eq!(run(&claim, &fail).0, done(Some(json!({"attempt": 2}))));
+        assert_eq!(run(&claim, &json!({"do": "echo", "text": "€", "bytes": 7})).0, done(Some(json!("€€"))));
+        assert_eq!(run(&claim, &json!({"do": "progress", "steps": 3})), (done(Some(json!({"steps": 3}))), 3));
+        assert_eq!(run(&claim, &json!({"do": "partial", "data": [1]})), (done(None), 1));
+        assert!(matches!(run(&claim, &json!({"do": "nothing"})).0, Outcome::Failed(_)));
+        claim.stop.set(Stop::Cancel);
+        assert_eq!(run(&claim, &json!({"do": "sleep", "ms": 900})), (crate::handler::stopped(), 1));
+    }
 }

@@ -32,8 +32,12 @@ pub const fn is_suspect(interruptions: u32) -> bool {
 }
 
 /// Whom a crash is charged to: every job that was running, given with its charged interruptions so far, unless a suspect
-/// was among them: then it alone (suspects run one at a time).
+/// was among them: then it alone (suspects run one at a time). Those not charged come first: if the next crash comes when
+/// only the first of them are committed, the suspect is still there to be charged.
 pub fn charges(running: &[(JobId, u32)]) -> Vec<(JobId, bool)> {
     let suspected = running.iter().any(|(_, interruptions)| is_suspect(*interruptions));
-    running.iter().map(|(id, interruptions)| (*id, !suspected || is_suspect(*interruptions))).collect()
+    let charge = |(id, interruptions): &(JobId, u32)| (*id, !suspected || is_suspect(*interruptions));
+    let mut charges: Vec<_> = running.iter().map(charge).collect();
+    charges.sort_by_key(|(_, charged)| *charged);
+    charges
 }

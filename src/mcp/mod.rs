@@ -28,6 +28,9 @@ mod rpc;
 mod session;
 mod tools;
 
+#[cfg(test)]
+mod tests;
+
 pub use headers::Headers;
 pub use helpers::{JOBS_MAX, LIST_MAX, TIMEOUT_DEFAULT_MS, TIMEOUT_MAX_MS, is_helper};
 pub use modern::LIST_TTL_MS;
@@ -104,7 +107,7 @@ impl Endpoint {
     /// What `Service::cells` refuses.
     pub async fn load(service: Arc<Service>, clock: Arc<dyn Clock>, options: Options) -> Result<Self, Refused> {
         let helpers = match options.helpers {
-            true => Some(helpers::catalogue().map_err(|why| Refused::BadJson(why))?),
+            true => Some(helpers::catalogue().map_err(Refused::BadJson)?),
             false => None,
         };
         let sessions = Sessions::load(service.clone(), clock, options.session_ttl).await?;

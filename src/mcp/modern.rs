@@ -59,7 +59,7 @@ fn climb(message: &Message<'_>, meta: &Meta<'_>, headers: &dyn Headers) -> Resul
     if version != Revision::July2026.name() {
         let supported = [Revision::July2026.name()];
         return Err(Error {
-            data: Some(serde_json::json!({ "supported": supported, "requested": version })),
+            data: Some(Box::new(serde_json::json!({ "supported": supported, "requested": version }))),
             ..Error::refused(400, UNSUPPORTED_VERSION, format!("this server speaks {}", supported[0]))
         });
     }
@@ -202,6 +202,6 @@ mod tests {
         let Ok(message) = rpc::read(&body) else { panic!("is read") };
         let meta = Meta::read(message.params.meta).expect("is an object");
         let error = climb(&message, &meta, &List(&[("mcp-protocol-version", b"v9")])).expect_err("is refused");
-        assert_eq!(error.data, Some(serde_json::json!({"supported": ["2026-07-28"], "requested": "v9"})));
+        assert_eq!(error.data, Some(Box::new(serde_json::json!({"supported": ["2026-07-28"], "requested": "v9"}))));
     }
 }

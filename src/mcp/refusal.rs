@@ -69,7 +69,7 @@ pub(super) fn internal(refused: &Refused) -> Error {
         | Refused::AlreadyReplayed(_)
         | Refused::Conflict => ("internal", "the server refused its own request".to_owned()),
     };
-    Error { data: Some(serde_json::json!({ "code": code })), ..Error::answered(INTERNAL_ERROR, text) }
+    Error { data: Some(Box::new(serde_json::json!({ "code": code }))), ..Error::answered(INTERNAL_ERROR, text) }
 }
 
 fn lines(head: &str, violations: &[Violation]) -> String {

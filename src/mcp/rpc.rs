@@ -37,7 +37,7 @@ pub(super) struct Error {
     /// What to do about it, for a person or a model.
     pub message: String,
     /// Further fields for programs, a JSON value.
-    pub data: Option<serde_json::Value>,
+    pub data: Option<Box<serde_json::Value>>,
 }
 
 impl Error {

@@ -191,3 +191,6 @@ pub struct Row {
     /// The job's type.
     pub job_type: Arc<str>,
 }
+
+#[cfg(test)]
+mod tests;

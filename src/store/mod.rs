@@ -6,10 +6,11 @@
 
 mod chunk;
 mod codec;
-#[cfg(any(test, feature = "trial"))]
+#[cfg(any(test, debug_assertions, feature = "trial"))]
 pub mod conformance;
 pub mod memory;
 pub mod sled;
+pub mod verify;
 
 use std::sync::Arc;
 

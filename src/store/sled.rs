@@ -12,6 +12,9 @@ mod keys;
 mod open;
 mod read;
 mod shown;
+#[cfg(test)]
+mod tests;
+mod verify;
 mod writer;
 
 use std::fs::File;
@@ -25,6 +28,7 @@ use bytes::Bytes;
 use super::{Bounds, Change, Conflict, Durability, Error, Health, Listing, Query, Store, Totals};
 use crate::job::{BodyRef, Head, JobId, Logged, Position, Timestamp};
 use shown::Shown;
+pub(super) use verify::verify;
 use writer::Writer;
 
 /// How to open the store.
@@ -96,7 +100,7 @@ impl Sled {
     ///
     /// # Errors
     /// As `open`.
-    #[cfg(any(test, feature = "trial"))]
+    #[cfg(any(test, debug_assertions, feature = "trial"))]
     pub fn open_with(options: &Options, before_sync: BeforeSync) -> Result<Self, Error> {
         open::open(options, Some(before_sync))
     }

@@ -1,5 +1,8 @@
 //! Promises of the whole product, kept by the real binary on real sockets.
 
-#![allow(clippy::unwrap_used, missing_docs)]
+#![allow(clippy::unwrap_used, clippy::print_stdout, clippy::print_stderr, missing_docs)]
 
+mod ends;
+mod kills;
+mod resume;
 mod support;

@@ -85,6 +85,7 @@ fn a_running_job_is_told_and_only_then_says_that_it_is_canceled() {
     rig.settle();
     assert_eq!(claim.stop.get(), Some(Stop::Cancel));
     rig.work.report(&claim, Report::Delivered);
+    rig.settle();
     rig.advance(Millis(5));
     rig.done(&claim);
     let head = rig.job(id);

@@ -193,6 +193,15 @@ fn case_08_nothing_in_a_payload_ends_its_line() {
     }
 }
 
+proptest::proptest! {
+    #[test]
+    fn any_text_comes_out_as_it_went_in(message in proptest::prelude::any::<String>()) {
+        let (frame, fields) = written(Entry::Progress(Progress { message: Some(message.as_str().into()), ..Progress::default() }));
+        harmless(&frame);
+        proptest::prop_assert_eq!(fields, json!({ "message": message }));
+    }
+}
+
 fn harmless(frame: &str) {
     let ends = ['\n', '\r', '\u{85}', '\u{2028}', '\u{2029}', '\u{b}', '\u{c}'];
     let lines: Vec<&str> = frame.split(|c| ends.contains(&c)).collect();

@@ -6,5 +6,6 @@ pub(crate) mod fixture;
 mod frames;
 mod heads;
 mod jobs;
+mod readers;
 mod seam;
 mod wakes;

@@ -7,7 +7,7 @@ use proptest::prelude::*;
 use super::*;
 use crate::job::Status;
 use crate::job::queue::Queue;
-use crate::job::retry::charges;
+use crate::job::retry::{charges, is_suspect};
 
 /// A server that is started again whenever it dies.
 struct Server {
@@ -51,18 +51,38 @@ impl Server {
             }
         }
         if dies {
-            self.crash();
+            self.crash(luck);
         }
         dies || running.is_empty()
     }
 
-    fn crash(&mut self) {
+    /// The next start commits what the crash made of each job, and may itself be killed after any of them.
+    fn crash(&mut self, luck: &mut impl FnMut() -> bool) {
         self.crashes += 1;
-        let running = self.lives.values().filter(|life| life.job.claim().is_some());
-        let running: Vec<_> = running.map(|life| (life.job.id(), life.job.interruptions)).collect();
-        for (id, charged) in charges(&running) {
-            self.life(id).send(&Command::Interrupt { charged }).expect("it ran");
+        let before = self.running();
+        let suspect = before.iter().find(|(_, interruptions)| is_suspect(*interruptions)).map(|(id, _)| *id);
+        while !self.running().is_empty() {
+            for (id, charged) in charges(&self.running()) {
+                self.life(id).send(&Command::Interrupt { charged }).expect("it ran");
+                if luck() {
+                    break;
+                }
+            }
         }
+        for (id, interruptions) in before {
+            let charged = suspect.is_none_or(|suspect| suspect == id);
+            assert_eq!(
+                self.life(id).job.interruptions,
+                interruptions + u32::from(charged),
+                "charged to {suspect:?} alone"
+            );
+        }
+    }
+
+    /// Who runs, and how often each was interrupted.
+    fn running(&self) -> Vec<(JobId, u32)> {
+        let running = self.lives.values().filter(|life| life.job.claim().is_some());
+        running.map(|life| (life.job.id(), life.job.interruptions)).collect()
     }
 
     fn life(&mut self, id: JobId) -> &mut Life {

@@ -166,6 +166,8 @@ impl Pair {
     /// What is held is never lost before the next other entry, and what is logged at once has a reason to be.
     fn check_held(&self, before: &Job, held: Option<Progress>, command: &Command, entries: &[Entry]) {
         if let Command::Report { progress, .. } = command {
+            let later = self.life.held.as_ref().or(entries.first().and_then(progress_in));
+            assert!(held.as_ref().is_none_or(|held| later.is_some_and(|later| keeps(held, later))));
             let (Some(last), Some(at)) = (&before.progress, before.progress_at) else { return };
             match entries {
                 [] => assert!(self.life.held.is_some() || held.is_none()),
@@ -180,8 +182,7 @@ impl Pair {
         } else if entries.is_empty() {
             assert_eq!(self.life.held, held);
         } else {
-            let first = entries.first().and_then(|entry| if let Entry::Progress(p) = entry { Some(p) } else { None });
-            assert_eq!(first, held.as_ref());
+            assert_eq!(entries.first().and_then(progress_in), held.as_ref());
             assert_eq!(self.life.held, None);
         }
     }
@@ -215,6 +216,18 @@ impl Pair {
             }
         }
     }
+}
+
+fn progress_in(entry: &Entry) -> Option<&Progress> {
+    if let Entry::Progress(progress) = entry { Some(progress) } else { None }
+}
+
+/// Whether nothing that was held is lost in what came of it: a percentage may give way to a new step.
+fn keeps(held: &Progress, later: &Progress) -> bool {
+    held.step.is_none_or(|step| later.step >= Some(step))
+        && (held.total_steps.is_none() || later.total_steps.is_some())
+        && (held.percent.is_none() || later.percent.is_some() || later.step != held.step)
+        && (held.message.is_none() || later.message.is_some() || later.step != held.step)
 }
 
 /// The log alone, read by somebody who knows only the contract.

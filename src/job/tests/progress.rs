@@ -51,6 +51,14 @@ fn what_is_held_back_is_merged_and_comes_before_the_next_other_entry() {
 }
 
 #[test]
+fn what_is_held_back_loses_no_field_to_a_later_report() {
+    let mut life = Life::running();
+    let total = |total| Progress { total_steps: Some(total), ..Progress::default() };
+    assert_eq!(logged(&mut life, &[percent(1.0), total(4), percent(2.0), total(5)]), [percent(1.0)]);
+    assert_eq!(life.held, Some(Progress { percent: Some(2.0), ..total(5) }));
+}
+
+#[test]
 fn a_refusal_or_no_news_leaves_what_is_held() {
     let mut life = Life::running();
     logged(&mut life, &[percent(1.0), percent(2.0)]);

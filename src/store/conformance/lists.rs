@@ -34,11 +34,11 @@ fn everything() -> Query {
 fn mixed(store: &dyn Store) -> Vec<Story> {
     let made = |n: u64| {
         let story = job_with(n, |spec| {
-            spec.owner = if n % 2 == 0 { "ann".into() } else { "bob".into() };
-            spec.job_type = if n % 3 == 0 { "sum".into() } else { "echo".into() };
-            spec.tags = if n % 5 == 0 { Arc::new(["odd".into(), "five".into()]) } else { Arc::new([]) };
+            spec.owner = if n.is_multiple_of(2) { "ann".into() } else { "bob".into() };
+            spec.job_type = if n.is_multiple_of(3) { "sum".into() } else { "echo".into() };
+            spec.tags = if n.is_multiple_of(5) { Arc::new(["odd".into(), "five".into()]) } else { Arc::new([]) };
         });
-        if n % 4 == 0 { story.die(store) } else { story.live(store) }
+        if n.is_multiple_of(4) { story.die(store) } else { story.live(store) }
     };
     let order = (1..=30).rev().step_by(2).chain((1..=30).step_by(2));
     let stories = order.map(made).collect();

@@ -6,8 +6,8 @@
 use std::fs::{self, File, TryLockError};
 use std::io::{Read, Seek, Write};
 use std::path::{Path, PathBuf};
-use std::sync::Mutex;
-use std::sync::atomic::{AtomicBool, AtomicU64};
+use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
+use std::sync::{Arc, Mutex};
 use std::time::Duration;
 
 use super::super::codec::{self, Kind};
@@ -37,6 +37,21 @@ pub fn open(options: &Options, before_sync: Option<BeforeSync>) -> Result<Sled, 
     {
         return Err(error);
     }
+    let store = open_existing(options, before_sync)?;
+    contained(|| store.with_trees(|trees| store.sweep(trees))).map_err(|error| advise(dir, error))?;
+    Ok(store)
+}
+
+/// Opens what is there and leaves it as it is, for `verify`.
+pub fn open_as_it_is(options: &Options) -> Result<Sled, Error> {
+    if is_absent(&options.dir)? {
+        return Err(Error::Unavailable(format!("there is no store at {}", options.dir.display())));
+    }
+    open_existing(options, None)
+}
+
+fn open_existing(options: &Options, before_sync: Option<BeforeSync>) -> Result<Sled, Error> {
+    let dir = &options.dir;
     check_marker(dir)?;
     let lock = lock(dir)?;
     files::remove_unfinished_snapshots(dir).map_err(refusal(format!("cannot clean {}", dir.display())))?;
@@ -243,22 +258,18 @@ fn assemble(options: &Options, trees: Trees, lock: File, before_sync: Option<Bef
         dead,
         scratch: codec::Buffer::default(),
     };
-    let store = Sled {
+    let bytes = files::size(&options.dir.join(FOLDER)).map_err(refusal("cannot look at the bodies"))?;
+    Ok(Sled {
         options: options.clone(),
-        trees: Mutex::new(None),
+        trees: Mutex::new(Some(Arc::new(trees))),
         writer: Mutex::new(Some(Box::new(writer))),
         shown: Mutex::new(Shown { bounds, totals, in_flight: None, leaving: Vec::new() }),
-        body_bytes: AtomicU64::new(0),
+        body_bytes: AtomicU64::new(bytes),
         operations: AtomicU64::new(0),
         failed: AtomicBool::new(false),
         before_sync,
         lock: Mutex::new(Some(lock)),
-    };
-    store.sweep(&trees)?;
-    let bytes = files::size(&options.dir.join(FOLDER)).map_err(refusal("cannot look at the bodies"))?;
-    store.body_bytes.store(bytes, std::sync::atomic::Ordering::Relaxed);
-    *store.trees.lock().unwrap_or_else(std::sync::PoisonError::into_inner) = Some(std::sync::Arc::new(trees));
-    Ok(store)
+    })
 }
 
 impl Sled {
@@ -278,7 +289,9 @@ impl Sled {
             };
             if !kept {
                 tracing::info!(file = %entry.path().display(), "removing a body that no job names");
+                let bytes = entry.metadata().map_or(0, |data| data.len());
                 fs::remove_file(entry.path()).map_err(refusal(what()))?;
+                self.body_bytes.fetch_sub(bytes, Ordering::Relaxed);
             }
         }
         Ok(())

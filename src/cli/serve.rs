@@ -1,0 +1,232 @@
+//! `longhaul serve`: puts the parts together, runs them, and takes them apart again.
+//!
+//! The only file that names concrete parts. In: a `Config`. Out: an exit code. Start: store, recovery, core, workers, port, in
+//! that order; end: the other way round, in the four phases of `shutdown`.
+
+use std::collections::HashMap;
+use std::process::ExitCode;
+use std::sync::Arc;
+use std::time::Duration;
+
+use tokio::signal::unix::{Signal, SignalKind, signal};
+use tokio::sync::mpsc;
+
+use super::exit;
+use super::output;
+use super::parts;
+use crate::clock::{Clock, System};
+use crate::config::Config;
+use crate::core::{self, Fatal, Handle, LocalWork};
+use crate::events::Published;
+use crate::job::Rules;
+use crate::metrics::Metrics;
+use crate::run::Runner;
+use crate::service::{self, Catalogue, Service};
+use crate::shutdown::{Phase, Shutdown};
+use crate::store::{self, Store};
+use crate::{http, mcp};
+
+/// After the grace, what attempts have to come back before they are released without their word. Longer than the
+/// default `cancel_grace`, so that children end by themselves first.
+const RELEASE_GRACE: Duration = Duration::from_secs(6);
+
+/// What runs once everything is put together.
+struct Running {
+    core: Handle,
+    service: Arc<Service>,
+    runner: Runner,
+    metrics: Arc<Metrics>,
+    published: Arc<Published>,
+    ended: mpsc::UnboundedReceiver<Fatal>,
+    clock: Arc<dyn Clock>,
+    shutdown: Shutdown,
+}
+
+/// Why the server did not start.
+enum NoStart {
+    /// The store.
+    Store(store::Error),
+    /// Anything else, for a person.
+    Other(String),
+}
+
+impl From<store::Error> for NoStart {
+    fn from(error: store::Error) -> Self {
+        Self::Store(error)
+    }
+}
+
+impl From<Fatal> for NoStart {
+    fn from(fatal: Fatal) -> Self {
+        match fatal {
+            Fatal::Store(error) => Self::Store(error),
+            Fatal::Bug(why) => Self::Other(why),
+            Fatal::Closed => Self::Other("the core ended".into()),
+        }
+    }
+}
+
+/// Serves until a signal or a failure ends it. Blocks; ends the process itself once the store is closed, because sled's
+/// own drop would unwrap its last sync (design 5.8).
+pub fn run(config: Config) -> ExitCode {
+    let running = match start(&config) {
+        Ok(running) => running,
+        Err(NoStart::Store(error)) => {
+            output::complain(&error.to_string());
+            return exit::of_store(&error);
+        }
+        Err(NoStart::Other(why)) => {
+            output::complain(&why);
+            return exit::FAILED.into();
+        }
+    };
+    let runtime = match tokio::runtime::Builder::new_multi_thread().enable_all().build() {
+        Ok(runtime) => runtime,
+        Err(why) => {
+            output::complain(&format!("no runtime: {why}"));
+            return exit::FAILED.into();
+        }
+    };
+    let code = runtime.block_on(serve(&config, running));
+    std::process::exit(i32::from(code))
+}
+
+fn start(config: &Config) -> Result<Running, NoStart> {
+    if config.durability == store::Durability::Process {
+        tracing::warn!("store.durability = \"process\": a power cut may lose what was acknowledged last");
+    }
+    let clock: Arc<dyn Clock> = Arc::new(System);
+    let store: Arc<dyn Store> = Arc::new(store::sled::Sled::open(&parts::store(config))?);
+    let tools = config.tools.iter().map(|tool| tool.tool.clone()).collect();
+    let catalogue = Arc::new(Catalogue::new(tools).map_err(NoStart::Other)?);
+    let handlers = Arc::new(parts::handlers(config, &catalogue).map_err(NoStart::Other)?);
+    let rules: HashMap<Arc<str>, Rules> =
+        catalogue.tools().map(|tool| (tool.job_type.clone(), tool.rules.clone())).collect();
+    let metrics = Arc::new(Metrics::new(rules.keys().cloned(), config.workers));
+    let heads = core::recover(&*store, &*clock, &rules)?;
+    let base = config.public_url.as_deref().unwrap_or_default();
+    let published = Published::new(&store, heads.clone(), base)
+        .map_err(|why| NoStart::Other(format!("the log cannot be read: {why:?}")))?;
+    let core_parts = core::Parts {
+        store: store.clone(),
+        clock: clock.clone(),
+        published: published.clone(),
+        rules,
+        metrics: metrics.clone(),
+    };
+    let (told, ended) = mpsc::unbounded_channel();
+    // Whoever listened has ended already: the process is on its way out.
+    let on_end = move |fatal| drop(told.send(fatal));
+    let no_thread = |why: std::io::Error| NoStart::Other(format!("no thread: {why}"));
+    let core = core::start(core_parts, parts::core(config), &heads, on_end).map_err(no_thread)?;
+    let shutdown = Shutdown::default();
+    let work = Arc::new(LocalWork::new(&core, store));
+    let runner = Runner::start(work, handlers, clock.clone(), config.workers, &shutdown).map_err(no_thread)?;
+    let service = Arc::new(Service::new(service::Parts {
+        catalogue,
+        core: core.clone(),
+        published: published.clone(),
+        clock: clock.clone(),
+    }));
+    Ok(Running { core, service, runner, metrics, published, ended, clock, shutdown })
+}
+
+/// Serves, and returns the exit code once everything has ended.
+async fn serve(config: &Config, mut running: Running) -> u8 {
+    let server = match bind(config, &running).await {
+        Ok(server) => server,
+        Err(why) => {
+            output::complain(&why);
+            return exit::FAILED;
+        }
+    };
+    tokio::spawn(running.published.announcer());
+    let http = tokio::spawn(server.run());
+    let (Ok(mut interrupt), Ok(mut terminate)) = (signal(SignalKind::interrupt()), signal(SignalKind::terminate()))
+    else {
+        output::complain("signals cannot be heard");
+        return exit::FAILED;
+    };
+    let fatal = tokio::select! {
+        _ = interrupt.recv() => None,
+        _ = terminate.recv() => None,
+        fatal = running.ended.recv() => fatal,
+    };
+    if let Some(fatal) = fatal {
+        return died(&running.service, fatal);
+    }
+    tokio::select! {
+        code = end(config, running, http) => code,
+        code = again(&mut interrupt, &mut terminate) => code,
+    }
+}
+
+async fn bind(config: &Config, running: &Running) -> Result<http::Server, String> {
+    let endpoint = mcp::Endpoint::load(running.service.clone(), running.clock.clone(), parts::mcp(config))
+        .await
+        .map_err(|why| format!("sessions cannot be read: {why:?}"))?;
+    let http_parts = http::Parts {
+        service: running.service.clone(),
+        mcp: endpoint,
+        metrics: running.metrics.clone(),
+        clock: running.clock.clone(),
+        shutdown: running.shutdown.clone(),
+    };
+    let options = parts::http(config, &*running.clock);
+    let server = http::Server::bind(&options, http_parts)
+        .await
+        .map_err(|why| format!("cannot listen on {}: {why}", config.listen))?;
+    let address = server.address().map_err(|why| why.to_string())?;
+    output::say(&format!("longhaul {} serves on http://{address}", env!("CARGO_PKG_VERSION")));
+    Ok(server)
+}
+
+/// The store has failed or the core has a bug: nothing more is promised, so nothing more is done.
+fn died(service: &Service, fatal: Fatal) -> u8 {
+    service.set_unhealthy();
+    match fatal {
+        Fatal::Closed => exit::DONE,
+        Fatal::Store(error) => {
+            tracing::error!(%error, "the store has failed; what was acknowledged is safe");
+            exit::STORE_DAMAGED
+        }
+        Fatal::Bug(why) => {
+            tracing::error!(why, "the core has failed; what was acknowledged is safe");
+            exit::FAILED
+        }
+    }
+}
+
+/// A second signal: at once. Whatever is not durable was not acknowledged.
+async fn again(interrupt: &mut Signal, terminate: &mut Signal) -> u8 {
+    tokio::select! {
+        _ = interrupt.recv() => exit::SIGNALED + 2,
+        _ = terminate.recv() => exit::SIGNALED + 15,
+    }
+}
+
+/// The four phases (design 2.7).
+async fn end(config: &Config, mut running: Running, http: tokio::task::JoinHandle<()>) -> u8 {
+    tracing::info!("shutting down");
+    running.shutdown.advance(Phase::Draining);
+    running.core.drain();
+    let mut runner = tokio::task::spawn_blocking(move || running.runner.join());
+    let grace = config.shutdown_grace.duration();
+    if tokio::time::timeout(grace, &mut runner).await.is_err() {
+        running.shutdown.advance(Phase::Releasing);
+        running.core.release();
+        if tokio::time::timeout(RELEASE_GRACE, &mut runner).await.is_err() {
+            tracing::warn!("attempts that do not stop are given back without their word");
+        }
+    }
+    running.shutdown.advance(Phase::Closing);
+    // The server drops what is still open after its farewell.
+    if let Err(why) = http.await {
+        tracing::error!(%why, "the server ended badly");
+    }
+    running.core.close();
+    match running.ended.recv().await {
+        Some(Fatal::Closed) | None => exit::DONE,
+        Some(fatal) => died(&running.service, fatal),
+    }
+}

@@ -1,0 +1,73 @@
+//! The flags of `serve` and the environment, as the one table of settings has them.
+//!
+//! In: the command line, the environment. Out: what was written, for `config` to judge.
+
+use std::path::PathBuf;
+
+use clap::{Arg, ArgMatches, Command, Error, FromArgMatches};
+
+use super::failure::Failure;
+use crate::config::{self, Config, Row, SERVER, Written};
+
+/// Where settings come from.
+#[derive(Debug, Default, clap::Args)]
+pub struct Settings {
+    /// The configuration; without it ./longhaul.toml, if there is one
+    #[arg(long, value_name = "FILE")]
+    config: Option<PathBuf>,
+    #[command(flatten)]
+    flags: Flags,
+}
+
+impl Settings {
+    /// Reads and judges all of them.
+    ///
+    /// # Errors
+    /// `Usage` with every complaint.
+    pub fn read(&self) -> Result<Config, Failure> {
+        let file = config::find(self.config.as_deref()).map_err(|complaint| Failure::Usage(complaint.to_string()))?;
+        let ours = |(name, value): (std::ffi::OsString, std::ffi::OsString)| {
+            let name = name.into_string().ok().filter(|name| name.starts_with("LONGHAUL_"))?;
+            Some((name, value.to_string_lossy().into_owned()))
+        };
+        let environment = std::env::vars_os().filter_map(ours).collect();
+        config::read(&Written { file, environment, flags: self.flags.0.clone() }).map_err(|complaints| {
+            let lines: Vec<String> = complaints.iter().map(ToString::to_string).collect();
+            Failure::Usage(lines.join("\n"))
+        })
+    }
+}
+
+/// A flag for each row of the table that has one.
+#[derive(Debug, Default)]
+struct Flags(Vec<(&'static str, String)>);
+
+fn rows() -> impl Iterator<Item = (&'static Row, &'static str)> {
+    SERVER.iter().filter_map(|row| row.flag.map(|flag| (row, flag)))
+}
+
+impl clap::Args for Flags {
+    fn augment_args(command: Command) -> Command {
+        rows().fold(command, |command, (row, flag)| {
+            let default = row.default.map(|default| format!(" [default: {default}]")).unwrap_or_default();
+            let help = format!("{}{default} [env: {}]", row.help, row.variable());
+            command.arg(Arg::new(flag).long(flag).value_name("VALUE").help(help))
+        })
+    }
+
+    fn augment_args_for_update(command: Command) -> Command {
+        Self::augment_args(command)
+    }
+}
+
+impl FromArgMatches for Flags {
+    fn from_arg_matches(matches: &ArgMatches) -> Result<Self, Error> {
+        let written = |(_, flag): (_, &'static str)| Some((flag, matches.get_one::<String>(flag)?.clone()));
+        Ok(Self(rows().filter_map(written).collect()))
+    }
+
+    fn update_from_arg_matches(&mut self, matches: &ArgMatches) -> Result<(), Error> {
+        *self = Self::from_arg_matches(matches)?;
+        Ok(())
+    }
+}

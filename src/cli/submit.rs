@@ -1,0 +1,105 @@
+//! `submit`: makes a job, and on demand follows it and prints its result.
+//!
+//! In: a type and a payload as text, file or stdin. Out: the id, or the result; progress goes to stderr.
+
+use std::io::Read;
+
+use serde_json::{Value, json};
+
+use super::client::Client;
+use super::failure::{Ending, Failure};
+use super::output::{Output, Stream};
+use super::watch;
+use crate::config;
+
+/// Largest payload that is read from a file or stdin; what the server takes is `server.max_body`.
+pub const PAYLOAD_MAX: u64 = 1 << 30;
+
+/// What to submit.
+#[derive(Debug, clap::Args)]
+pub struct Submit {
+    /// The job's type
+    #[arg(value_name = "TYPE")]
+    job_type: String,
+    /// The arguments as JSON, as @FILE, or - for stdin
+    #[arg(value_name = "JSON | @FILE | -", default_value = "{}")]
+    payload: String,
+    /// Follow the job and print its result
+    #[arg(long)]
+    wait: bool,
+    /// Idempotency key: the same key and payload name the same job
+    #[arg(long)]
+    key: Option<String>,
+    /// Not before so long from now, such as 10s
+    #[arg(long)]
+    delay: Option<String>,
+}
+
+/// Submits, and follows if it is asked to.
+///
+/// # Errors
+/// `Usage` if the payload is no JSON; what the server refuses.
+pub fn submit(client: &Client, output: &Output, wish: &Submit) -> Result<Ending, Failure> {
+    let mut body = json!({"type": wish.job_type, "payload": payload(&wish.payload)?});
+    if let Some(key) = &wish.key {
+        body["idempotencyKey"] = key.as_str().into();
+    }
+    if let Some(delay) = &wish.delay {
+        let length = config::read_length(delay);
+        let length =
+            length.ok_or_else(|| Failure::Usage(format!("--delay {delay}: expected a duration such as 10s")))?;
+        body["delayMs"] = length.0.into();
+    }
+    let job = client.post("/api/jobs", &body)?.json()?;
+    let no_id = || Failure::Refused("the answer names no job: is this a longhaul server?".to_owned());
+    let id = job["id"].as_str().ok_or_else(no_id)?.to_owned();
+    if !wish.wait {
+        if output.json {
+            output.value(&job)?
+        } else {
+            output.line(&id)?
+        }
+        return Ok(Ending::Done);
+    }
+    output.note(&id);
+    let ending = watch::job(client, output, &id, Stream::Err)?;
+    if ending == Ending::Done {
+        print_result(client, output, &id)?;
+    }
+    Ok(ending)
+}
+
+/// The result as JSON; a text as itself, unless JSON was asked for.
+fn print_result(client: &Client, output: &Output, id: &str) -> Result<(), Failure> {
+    let job = client.get(&format!("/api/jobs/{id}"), &[])?.json()?;
+    match job.get("result") {
+        Some(Value::String(text)) if !output.json => output.line(text),
+        Some(result) => output.value(result),
+        None if job.get("resultUrl").is_some() => {
+            output.body(client.body(&format!("/api/jobs/{id}/result"))?.into_reader())
+        }
+        None => output.line("null"),
+    }
+}
+
+fn payload(written: &str) -> Result<Value, Failure> {
+    let (text, from) = match written.strip_prefix('@') {
+        Some(path) => {
+            let file = std::fs::File::open(path).map_err(|why| Failure::Usage(format!("{path}: {why}")))?;
+            (read(file, path)?, path)
+        }
+        None if written == "-" => (read(std::io::stdin().lock(), "stdin")?, "stdin"),
+        None => (written.to_owned(), "the payload"),
+    };
+    serde_json::from_str(&text).map_err(|why| Failure::Usage(format!("{from} is no JSON: {why}")))
+}
+
+fn read(source: impl Read, name: &str) -> Result<String, Failure> {
+    let mut text = String::new();
+    let read = source.take(PAYLOAD_MAX + 1).read_to_string(&mut text);
+    read.map_err(|why| Failure::Usage(format!("{name}: {why}")))?;
+    if text.len() as u64 > PAYLOAD_MAX {
+        return Err(Failure::Usage(format!("{name} is larger than {}", config::show_size(config::Size(PAYLOAD_MAX)))));
+    }
+    Ok(text)
+}

@@ -1,0 +1,8 @@
+//! The endpoint over the reference store, in this process, with time moved by hand.
+
+mod calls;
+mod helpers;
+mod ladders;
+mod results;
+mod rig;
+mod sessions;

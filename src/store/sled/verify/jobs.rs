@@ -1,0 +1,259 @@
+//! Every record: the fold of its entries, in its tree, with its trail, rows, key and bodies.
+
+use std::fs::File;
+use std::io::Read;
+
+use super::super::super::Error;
+use super::super::super::codec::{self, Kind};
+use super::super::body::{FOLDER, file_name};
+use super::super::commit::{end_row, key_row, owner_row};
+use super::super::{failure, keys, refusal};
+use super::{Inquiry, hex, words};
+use crate::job::{BODY_SMALL_MAX, BodyRef, Head, Job, JobId, Logged, Position, machine};
+
+impl Inquiry<'_> {
+    /// Walks `live` and `jobs`.
+    pub fn walk_jobs(&mut self) -> Result<(), Error> {
+        let trees = self.trees;
+        for (name, tree, holds_ended) in [("live", &trees.live, false), ("jobs", &trees.jobs, true)] {
+            for row in tree {
+                let (key, bytes) = row.map_err(failure)?;
+                let Some(id) = keys::job_id(&key) else {
+                    self.report.complain(format!("tree {name}"), format!("there is a key {}", hex(&key)));
+                    continue;
+                };
+                match codec::head(&bytes) {
+                    Ok(head) => self.check_job(id, &head, holds_ended)?,
+                    Err(damage) => self.report.complain(format!("the record of job {id}"), words(damage)),
+                }
+            }
+        }
+        Ok(())
+    }
+
+    fn check_job(&mut self, id: JobId, head: &Head, holds_ended: bool) -> Result<(), Error> {
+        self.report.jobs += 1;
+        let at = format!("job {id}");
+        let job = &head.job;
+        if job.id() != id {
+            self.report.complain(&at, format!("its record is that of job {}", job.id()));
+            return Ok(());
+        }
+        if job.status().is_terminal() != holds_ended {
+            let kept = if holds_ended { "ended" } else { "unfinished" };
+            self.report.complain(&at, format!("it is {}, and kept among the {kept} jobs", job.status().name()));
+        }
+        if holds_ended && self.trees.live.contains_key(keys::job(id)).map_err(failure)? {
+            self.report.complain(&at, "it is kept twice, as ended and as unfinished");
+        }
+        self.check_entries(&at, head)?;
+        self.check_rows(&at, job)?;
+        for name in job.bodies() {
+            self.report.bodies += 1;
+            if let Some(why) = self.body_fault(id, name)? {
+                self.report.complain(format!("{:?} {:#x} of job {id}", name.part, name.seq), why);
+            }
+        }
+        if holds_ended {
+            self.ended += 1;
+            if job.is_dead_letter() {
+                *self.dead.entry(job.spec.job_type.clone()).or_default() += 1;
+            }
+        }
+        Ok(())
+    }
+
+    /// Trail and fold.
+    fn check_entries(&mut self, at: &str, head: &Head) -> Result<(), Error> {
+        let (positions, missing) = self.positions(head)?;
+        for number in &missing {
+            self.report.complain(at, format!("block {number} of its trail is missing or damaged"));
+        }
+        if let Some(pair) = positions.windows(2).find(|pair| pair[0] >= pair[1]) {
+            self.report.complain(at, format!("its trail has position {} after {}", pair[1].0, pair[0].0));
+        }
+        let mut entries = Vec::with_capacity(positions.len());
+        let mut whole = missing.is_empty();
+        for position in positions {
+            match self.entry(position)? {
+                Some(logged) if logged.job == head.job.id() => entries.push(logged),
+                Some(logged) => {
+                    whole = false;
+                    let why = format!("its trail names position {}, an entry of job {}", position.0, logged.job);
+                    self.report.complain(at, why);
+                }
+                None => {
+                    whole = false;
+                    self.report.complain(at, format!("its entry at position {} is missing", position.0));
+                }
+            }
+        }
+        // Without all entries the fold says nothing more.
+        if whole {
+            self.check_fold(at, &head.job, &entries);
+        }
+        Ok(())
+    }
+
+    fn check_fold(&mut self, at: &str, record: &Job, entries: &[Logged]) {
+        let spec = &record.spec;
+        let mut folded: Option<Job> = None;
+        for logged in entries {
+            let Logged { position: Position(position), at: decided, job_type, owner, tags, entry, .. } = logged;
+            if (job_type, owner, tags) != (&spec.job_type, &spec.owner, &spec.tags) {
+                self.report.complain(at, format!("its entry at position {position} has other type, owner or tags"));
+            }
+            let has_ended = folded.as_ref().is_some_and(|job| job.status().is_terminal());
+            if has_ended && entry.is_terminal() {
+                self.report.complain(at, format!("it has a second terminal event, at position {position}"));
+                return;
+            }
+            match machine::apply(folded.take(), *decided, entry) {
+                Ok(job) => folded = Some(job),
+                Err(why) => {
+                    self.report.complain(at, format!("its entry at position {position} does not fit: {why}"));
+                    return;
+                }
+            }
+        }
+        match folded {
+            Some(job) if job == *record => {}
+            Some(job) => {
+                let fields = differences(record, &job).join(", ");
+                self.report.complain(at, format!("its record is not the fold of its entries: {fields}"));
+            }
+            None => self.report.complain(at, "it has no entries"),
+        }
+    }
+
+    /// Its rows in `index` and `keys`.
+    fn check_rows(&mut self, at: &str, job: &Job) -> Result<(), Error> {
+        if job.status().is_terminal() {
+            let id = job.id();
+            let owned = keys::owned(&job.spec.owner, id);
+            match self.trees.index.get(owned).map_err(failure)? {
+                Some(row) if row == owner_row(job) => {}
+                Some(_) => self.report.complain(at, format!("its index row {} says something else", hex(&owned))),
+                None => self.report.complain(at, format!("its index row {} (by owner) is missing", hex(&owned))),
+            }
+            let end = end_row(job);
+            if !self.trees.index.contains_key(end).map_err(failure)? {
+                self.report.complain(at, format!("its index row {} (by end) is missing", hex(&end)));
+            }
+            let dead = keys::dead(id);
+            if job.is_dead_letter() && !self.trees.index.contains_key(dead).map_err(failure)? {
+                self.report.complain(at, format!("its index row {} (dead letter) is missing", hex(&dead)));
+            }
+        }
+        let Some(row) = key_row(job) else { return Ok(()) };
+        let named = self.trees.keys.get(row).map_err(failure)?;
+        match named.map(|bytes| codec::decode::<JobId>(Kind::Key, &bytes)) {
+            Some(Ok(id)) if id == job.id() => {}
+            Some(Ok(id)) => self.report.complain(at, format!("its key row {} names job {id}", hex(&row))),
+            Some(Err(damage)) => self.report.complain(at, format!("its key row {}: {}", hex(&row), words(damage))),
+            None => self.report.complain(at, format!("its key row {} is missing", hex(&row))),
+        }
+        Ok(())
+    }
+
+    /// What is wrong with a body, if anything.
+    fn body_fault(&self, id: JobId, name: BodyRef) -> Result<Option<String>, Error> {
+        let mut found = Checked::default();
+        if name.len > BODY_SMALL_MAX as u64 {
+            let file = file_name(id, name);
+            let path = self.store.options.dir.join(FOLDER).join(&file);
+            match File::open(&path) {
+                Ok(file) => found.read(file).map_err(refusal(format!("cannot read {}", path.display())))?,
+                Err(error) if error.kind() == std::io::ErrorKind::NotFound => {
+                    return Ok(Some(format!("its file {FOLDER}/{file} is missing")));
+                }
+                Err(error) => return Err(refusal(format!("cannot open {}", path.display()))(error)),
+            }
+        } else {
+            for number in 0..keys::pieces(name.len) {
+                match self.trees.bodies.get(keys::piece(id, name, number)).map_err(failure)? {
+                    Some(piece) => found.take(&piece),
+                    None => return Ok(Some(format!("piece {number} is missing"))),
+                }
+            }
+        }
+        let Checked { len, crc } = found;
+        Ok(if len != name.len {
+            Some(format!("it has {len} bytes instead of {}", name.len))
+        } else if crc.finalize() != name.crc {
+            Some("its checksum does not match".to_owned())
+        } else {
+            None
+        })
+    }
+}
+
+/// Length and checksum of what was read.
+#[derive(Default)]
+struct Checked {
+    len: u64,
+    crc: crc32fast::Hasher,
+}
+
+impl Checked {
+    fn take(&mut self, bytes: &[u8]) {
+        self.len += bytes.len() as u64;
+        self.crc.update(bytes);
+    }
+
+    fn read(&mut self, mut file: File) -> std::io::Result<()> {
+        let mut buffer = vec![0; 64 * 1024];
+        loop {
+            match file.read(&mut buffer)? {
+                0 => return Ok(()),
+                count => self.take(&buffer[..count]),
+            }
+        }
+    }
+}
+
+/// The names of the fields in which two records differ.
+fn differences(a: &Job, b: &Job) -> Vec<&'static str> {
+    // Taken apart completely, so that a new field is compared too.
+    let Job {
+        spec,
+        state,
+        revision,
+        claims,
+        attempts,
+        interruptions,
+        run_at,
+        updated_at,
+        started_at,
+        finished_at,
+        progress,
+        progress_at,
+        reached,
+        reached_before,
+        partial,
+        error,
+        cancel,
+        logs,
+    } = a;
+    let same = [
+        ("spec", *spec == b.spec),
+        ("state", *state == b.state),
+        ("revision", *revision == b.revision),
+        ("claims", *claims == b.claims),
+        ("attempts", *attempts == b.attempts),
+        ("interruptions", *interruptions == b.interruptions),
+        ("run_at", *run_at == b.run_at),
+        ("updated_at", *updated_at == b.updated_at),
+        ("started_at", *started_at == b.started_at),
+        ("finished_at", *finished_at == b.finished_at),
+        ("progress", *progress == b.progress),
+        ("progress_at", *progress_at == b.progress_at),
+        ("reached", *reached == b.reached),
+        ("reached_before", *reached_before == b.reached_before),
+        ("partial", *partial == b.partial),
+        ("error", *error == b.error),
+        ("cancel", *cancel == b.cancel),
+        ("logs", *logs == b.logs),
+    ];
+    same.into_iter().filter(|(_, same)| !same).map(|(name, _)| name).collect()
+}

@@ -1,0 +1,149 @@
+//! Everything that stands for something else: rows, keys, pieces, cells, files. Each must have what it stands for.
+
+use std::fs;
+
+use super::super::super::Error;
+use super::super::super::codec::{self, Kind};
+use super::super::body::{FOLDER, file_named};
+use super::super::commit::{end_row, key_row};
+use super::super::{failure, keys, refusal};
+use super::{Inquiry, hex, words};
+use crate::job::{BODY_SMALL_MAX, Job, JobId};
+
+impl Inquiry<'_> {
+    /// Walks `index`: no row without its job. That none is missing was looked at with each job.
+    pub fn walk_index(&mut self) -> Result<(), Error> {
+        for row in &self.trees.index {
+            let (key, _) = row.map_err(failure)?;
+            let at = format!("index row {}", hex(&key));
+            let Some(id) = keys::row_id(&key) else {
+                self.report.complain(at, "it names no job");
+                continue;
+            };
+            match self.known(id)? {
+                None => self.report.complain(at, format!("it names job {id}, which is not kept")),
+                Some(known) if is_row_of(&key, &known.head.job) => {}
+                Some(_) => self.report.complain(at, format!("job {id} has no such row")),
+            }
+        }
+        Ok(())
+    }
+
+    /// Walks `keys`: no row without the job that has the key.
+    pub fn walk_keys(&mut self) -> Result<(), Error> {
+        for row in &self.trees.keys {
+            let (key, bytes) = row.map_err(failure)?;
+            let at = format!("key row {}", hex(&key));
+            match codec::decode::<JobId>(Kind::Key, &bytes) {
+                Err(damage) => self.report.complain(at, words(damage)),
+                Ok(id) => match self.known(id)? {
+                    None => self.report.complain(at, format!("it names job {id}, which is not kept")),
+                    Some(known) if key_row(&known.head.job).is_some_and(|row| row == *key) => {}
+                    Some(_) => self.report.complain(at, format!("job {id} has not this key")),
+                },
+            }
+        }
+        Ok(())
+    }
+
+    /// Walks `bodies`: no piece or block that its job does not name.
+    pub fn walk_bodies(&mut self) -> Result<(), Error> {
+        for row in &self.trees.bodies {
+            let (key, _) = row.map_err(failure)?;
+            let Some((id, part, seq, piece)) = keys::body_named(&key) else {
+                self.report.complain("tree bodies", format!("there is a key {}", hex(&key)));
+                continue;
+            };
+            let at = match part {
+                keys::BLOCK => format!("block {seq} of the trail of job {id}"),
+                part => format!("part {part}, {seq:#x}, piece {piece} of job {id}"),
+            };
+            let Some(known) = self.known(id)? else {
+                self.report.complain(at, "the job is not kept");
+                continue;
+            };
+            let small = |len: u64| len <= BODY_SMALL_MAX as u64 && usize::from(piece) < keys::pieces(len);
+            let is_named = match part {
+                keys::BLOCK => piece == 0 && seq < u64::from(known.head.trail.blocks),
+                part => {
+                    let mut names = known.head.job.bodies();
+                    names.any(|name| keys::part(name.part) == part && name.seq == seq && small(name.len))
+                }
+            };
+            if !is_named {
+                self.report.complain(at, "its job does not name it");
+            }
+        }
+        Ok(())
+    }
+
+    /// Walks `cells`: the store's own say what was counted.
+    pub fn walk_cells(&mut self) -> Result<(), Error> {
+        for row in &self.trees.cells {
+            let (key, bytes) = row.map_err(failure)?;
+            if key.first() != Some(&keys::OWN) {
+                if std::str::from_utf8(&key).is_err() {
+                    self.report.complain("tree cells", format!("there is a key {}", hex(&key)));
+                }
+                continue;
+            }
+            let at = format!("the cell {:?}", String::from_utf8_lossy(&key[1..]));
+            // The others were read when the store was opened.
+            if let Some(job_type) = key.strip_prefix(keys::DEAD) {
+                let counted = std::str::from_utf8(job_type).ok().and_then(|job_type| self.dead.remove(job_type));
+                match codec::decode::<u64>(Kind::Own, &bytes) {
+                    Err(damage) => self.report.complain(at, words(damage)),
+                    Ok(count) if Some(count) == counted => {}
+                    Ok(count) => {
+                        let why = format!("it says {count}, and there are {} dead letters", counted.unwrap_or(0));
+                        self.report.complain(at, why);
+                    }
+                }
+            } else if ![keys::FORMAT, keys::EPOCH, keys::STANDING].contains(&&key[..]) {
+                self.report.complain(at, "the store has no such cell");
+            }
+        }
+        for (job_type, count) in std::mem::take(&mut self.dead) {
+            self.report.complain(format!("the cell \"dead/{job_type}\""), format!("it is missing; there are {count}"));
+        }
+        let said = self.store.shown().totals.ended;
+        if said != self.ended {
+            let why = format!("it says {said}, and there are {}", self.ended);
+            self.report.complain("the count of ended jobs", why);
+        }
+        Ok(())
+    }
+
+    /// Walks the files of large bodies. One that nobody names was brought by a process that was killed before its
+    /// commit: it goes at the next start.
+    pub fn walk_files(&mut self) -> Result<(), Error> {
+        let folder = self.store.options.dir.join(FOLDER);
+        let what = || format!("cannot look at {}", folder.display());
+        for entry in fs::read_dir(&folder).map_err(refusal(what()))? {
+            let entry = entry.map_err(refusal(what()))?;
+            let name = entry.file_name();
+            let is_named = match file_named(&name.to_string_lossy()) {
+                None => false,
+                Some((id, part, seq)) => self.known(id)?.is_some_and(|known| {
+                    let large = |len: u64| len > BODY_SMALL_MAX as u64;
+                    known.head.job.bodies().any(|name| name.part == part && name.seq == seq && large(name.len))
+                }),
+            };
+            self.report.leftovers += u64::from(!is_named);
+        }
+        Ok(())
+    }
+}
+
+/// Whether the job has such a row.
+fn is_row_of(key: &[u8], job: &Job) -> bool {
+    if !job.status().is_terminal() {
+        return false;
+    }
+    match key.first() {
+        Some(&keys::BY_OWNER) => key == keys::owned(&job.spec.owner, job.id()),
+        Some(&keys::BY_END) => key == end_row(job),
+        Some(&keys::BY_DEATH) => key == keys::dead(job.id()) && job.is_dead_letter(),
+        Some(_) | None => false,
+    }
+}
