@@ -47,7 +47,6 @@ struct World {
 struct Settings {
     http: Options,
     max_pending: Option<u64>,
-    disk_reserve: Option<u64>,
 }
 
 impl World {
@@ -68,6 +67,7 @@ impl World {
         let rules = [(Arc::from("echo"), rules)].into();
         let heads = core::recover(&*store, &clock, &rules).unwrap();
         let published = Published::new(&store, heads.clone(), "").unwrap();
+        tokio::spawn(published.announcer());
         let metrics = Arc::new(Metrics::new(["echo".into()], 1));
         let parts = core::Parts {
             store: store.clone(),
@@ -79,7 +79,7 @@ impl World {
         let options = core::Options {
             max_pending: settings.max_pending.unwrap_or(1_000),
             max_pending_bytes: 1 << 30,
-            disk_reserve: settings.disk_reserve.or(Some(0)),
+            disk_reserve: Some(0),
             throttle: crate::job::Throttle::default(),
             retention: core::Retention::default(),
         };
