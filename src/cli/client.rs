@@ -169,6 +169,7 @@ impl Client {
             ureq::Error::BadUri(_) | ureq::Error::Http(_) => {
                 Failure::Usage(format!("{:?} is no URL that can be asked: {error}", self.server))
             }
+            ureq::Error::Io(why) => Failure::Unreachable { server: self.server.clone(), why: why.to_string() },
             _ => Failure::Unreachable { server: self.server.clone(), why: error.to_string() },
         }
     }

@@ -54,8 +54,8 @@ pub enum Failure {
     },
     /// The server said no, and why.
     Refused(String),
-    /// The store does not hold together: each thing that is wrong with it.
-    Damaged(Vec<String>),
+    /// The store does not hold together.
+    Damaged(String),
     /// Another process holds the store.
     Locked(String),
     /// Whoever read our output wants no more of it.
@@ -78,12 +78,11 @@ impl Failure {
 impl fmt::Display for Failure {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
-            Self::Usage(what) | Self::Refused(what) | Self::Locked(what) => f.write_str(what),
+            Self::Usage(what) | Self::Refused(what) | Self::Damaged(what) | Self::Locked(what) => f.write_str(what),
             Self::Unreachable { server, why } => write!(
                 f,
                 "no server at {server} ({why})\nStart one with `longhaul serve`, or name another with --server or LONGHAUL_SERVER."
             ),
-            Self::Damaged(complaints) => f.write_str(&complaints.join("\n")),
             Self::Closed => Ok(()),
         }
     }

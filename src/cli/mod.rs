@@ -32,48 +32,34 @@ use settings::Settings;
 #[derive(Parser)]
 #[command(name = "longhaul", version, propagate_version = true)]
 struct Arguments {
-    /// The server that client commands ask
-    #[arg(long, global = true, env = "LONGHAUL_SERVER", default_value = client::SERVER, value_name = "URL")]
-    server: String,
-    /// One JSON value per line instead of text for people
-    #[arg(long, global = true)]
-    json: bool,
     #[command(subcommand)]
     command: Command,
+}
+
+/// What every client command takes.
+#[derive(clap::Args)]
+struct Remote {
+    /// The server to ask; LONGHAUL_TOKEN holds the token, if it needs one
+    #[arg(long, env = "LONGHAUL_SERVER", default_value = client::SERVER, value_name = "URL")]
+    server: String,
+    /// One JSON value per line instead of text for people
+    #[arg(long)]
+    json: bool,
+}
+
+impl Remote {
+    fn connect(&self) -> Result<(Client, Output), Failure> {
+        let token = std::env::var("LONGHAUL_TOKEN").ok().filter(|token| !token.is_empty());
+        Ok((Client::new(&self.server, token)?, Output::new(self.json)))
+    }
 }
 
 #[derive(Subcommand)]
 enum Command {
     /// Runs the server until it is told to stop
     Serve(Settings),
-    /// Makes a job and prints its id; with --wait follows it and prints its result
-    Submit(submit::Submit),
-    /// Shows a job
-    Get {
-        /// The job
-        id: String,
-    },
-    /// Lists jobs, newest first
-    List(jobs::Filters),
-    /// Follows jobs to their ends, or everything that happens; survives restarts of the server
-    Watch {
-        /// The jobs; none: everything
-        #[arg(value_name = "ID")]
-        ids: Vec<String>,
-    },
-    /// Cancels a job
-    Cancel {
-        /// The job
-        id: String,
-        /// Why, for whoever looks at it later
-        #[arg(long)]
-        reason: Option<String>,
-    },
-    /// Makes a new job from a failed one and prints its id
-    Retry {
-        /// The failed job
-        id: String,
-    },
+    #[command(flatten)]
+    Client(ClientCommand),
     /// Proves that a store holds together, or names each thing that does not
     Verify {
         /// The data directory; without it that of the configuration
@@ -86,6 +72,57 @@ enum Command {
     /// Makes credentials
     #[command(subcommand)]
     Token(TokenCommand),
+}
+
+/// What asks a server over HTTP.
+#[derive(Subcommand)]
+enum ClientCommand {
+    /// Makes a job and prints its id; with --wait follows it and prints its result
+    Submit {
+        #[command(flatten)]
+        wish: submit::Submit,
+        #[command(flatten)]
+        remote: Remote,
+    },
+    /// Shows a job
+    Get {
+        /// The job
+        id: String,
+        #[command(flatten)]
+        remote: Remote,
+    },
+    /// Lists jobs, newest first
+    List {
+        #[command(flatten)]
+        filters: jobs::Filters,
+        #[command(flatten)]
+        remote: Remote,
+    },
+    /// Follows jobs to their ends, or everything that happens; survives restarts of the server
+    Watch {
+        /// The jobs; none: everything
+        #[arg(value_name = "ID")]
+        ids: Vec<String>,
+        #[command(flatten)]
+        remote: Remote,
+    },
+    /// Cancels a job
+    Cancel {
+        /// The job
+        id: String,
+        /// Why, for whoever looks at it later
+        #[arg(long)]
+        reason: Option<String>,
+        #[command(flatten)]
+        remote: Remote,
+    },
+    /// Makes a new job from a failed one and prints its id
+    Retry {
+        /// The failed job
+        id: String,
+        #[command(flatten)]
+        remote: Remote,
+    },
 }
 
 #[derive(Subcommand)]
@@ -103,41 +140,59 @@ enum TokenCommand {
 /// Runs the command of this process's arguments. Blocks until it is over.
 pub fn main() -> ExitCode {
     // clap exits by itself: 0 after help, 2 for what it does not understand.
-    let Arguments { server, json, command } = Arguments::parse();
-    let output = Output::new(json);
-    let result = match command {
+    let result = match Arguments::parse().command {
         Command::Serve(settings) => match logging::start().and_then(|()| settings.read()) {
             Ok(config) => return serve::run(config),
             Err(failure) => Err(failure),
         },
-        command => run(&server, &output, command),
+        Command::Config(ConfigCommand::Check(settings)) => check(&settings),
+        Command::Verify { data_dir } => {
+            let dir = data_dir.map_or_else(|| Settings::default().read().map(|config| config.data_dir), Ok);
+            dir.and_then(|dir| verify::verify(&Output::new(false), &dir))
+        }
+        Command::Token(TokenCommand::New(wish)) => token::new(&Output::new(false), &wish),
+        Command::Client(command) => ask(command),
     };
     match &result {
         Ok(_) | Err(Failure::Closed) => {}
-        Err(failure) => output.note(&failure.to_string()),
+        Err(failure) => output::complain(&failure.to_string()),
     }
     failure::exit_code(&result)
 }
 
-fn run(server: &str, output: &Output, command: Command) -> Result<Ending, Failure> {
-    let token = std::env::var("LONGHAUL_TOKEN").ok().filter(|token| !token.is_empty());
-    let client = || Client::new(server, token.clone());
+/// Runs a command that asks a server.
+fn ask(command: ClientCommand) -> Result<Ending, Failure> {
     match command {
-        Command::Serve(settings) | Command::Config(ConfigCommand::Check(settings)) => {
-            let config = settings.read()?;
-            output.line(&format!("ok: {} tools, {} tokens", config.tools.len(), config.tokens.len()))?;
-            Ok(Ending::Done)
+        ClientCommand::Submit { wish, remote } => {
+            let (client, output) = remote.connect()?;
+            submit::submit(&client, &output, &wish)
         }
-        Command::Submit(wish) => submit::submit(&client()?, output, &wish),
-        Command::Get { id } => jobs::get(&client()?, output, &id),
-        Command::List(filters) => jobs::list(&client()?, output, &filters),
-        Command::Watch { ids } => watch::watch(&client()?, output, &ids),
-        Command::Cancel { id, reason } => jobs::cancel(&client()?, output, &id, reason.as_deref()),
-        Command::Retry { id } => jobs::retry(&client()?, output, &id),
-        Command::Verify { data_dir } => {
-            let dir = data_dir.map_or_else(|| Settings::default().read().map(|config| config.data_dir), Ok)?;
-            verify::verify(output, &dir)
+        ClientCommand::Get { id, remote } => {
+            let (client, output) = remote.connect()?;
+            jobs::get(&client, &output, &id)
         }
-        Command::Token(TokenCommand::New(wish)) => token::new(output, &wish),
+        ClientCommand::List { filters, remote } => {
+            let (client, output) = remote.connect()?;
+            jobs::list(&client, &output, &filters)
+        }
+        ClientCommand::Watch { ids, remote } => {
+            let (client, output) = remote.connect()?;
+            watch::watch(&client, &output, &ids)
+        }
+        ClientCommand::Cancel { id, reason, remote } => {
+            let (client, output) = remote.connect()?;
+            jobs::cancel(&client, &output, &id, reason.as_deref())
+        }
+        ClientCommand::Retry { id, remote } => {
+            let (client, output) = remote.connect()?;
+            jobs::retry(&client, &output, &id)
+        }
     }
+}
+
+fn check(settings: &Settings) -> Result<Ending, Failure> {
+    let config = settings.read()?;
+    let names: Vec<&str> = config.tools.iter().map(|tool| &*tool.tool.name).collect();
+    Output::new(false).line(&format!("ok; tools: {}", names.join(", ")))?;
+    Ok(Ending::Done)
 }

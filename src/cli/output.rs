@@ -10,6 +10,10 @@ use serde_json::Value;
 
 use super::failure::Failure;
 use super::follow::Event;
+use crate::job::cut;
+
+/// Most of an event's data that its line shows, in bytes; `--json` shows all of it.
+const DATA_MAX: usize = 120;
 
 /// Where events go.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -202,7 +206,11 @@ fn event_text(event: &Event) -> String {
             format!("{} ({}{code})", error_text(&payload["error"]), text("class"))
         }
         "job.canceled" => text("reason"),
-        _ => payload.to_string(),
+        _ => {
+            let text = payload.to_string();
+            let cut = cut(&text, DATA_MAX);
+            if cut.len() < text.len() { format!("{cut}…") } else { text }
+        }
     }
 }
 

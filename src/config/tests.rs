@@ -369,3 +369,12 @@ fn a_file_that_is_named_must_exist_and_one_that_is_not_need_not() {
     let told = find(Some(&nowhere)).expect_err("named and missing");
     assert!(told.to_string().contains("no.toml: cannot be opened"), "{told}");
 }
+
+#[test]
+fn the_sample_that_comes_with_the_demo_is_a_configuration() {
+    let sample = include_str!("../../data/demo/longhaul.toml");
+    assert_eq!(complaints(sample), "");
+    let config = read(&written(sample)).expect("no complaints");
+    let names: Vec<_> = config.tools.iter().map(|tool| &*tool.tool.name).collect();
+    assert_eq!(names, ["start_deep_analysis", "count_words", "count_to_five"]);
+}

@@ -22,7 +22,7 @@ pub(crate) mod tests;
 
 pub use frame::{Writer, Written, cursor, reset};
 pub use heads::{ENDED_MAX, Heads};
-pub use page::{PAGE_BYTES_MAX, PAGE_DEFAULT, PAGE_MAX, PAGE_SCAN_MAX, Page};
+pub use page::{PAGE_BYTES_MAX, PAGE_MAX, PAGE_SCAN_MAX, Page};
 pub use published::{Counters, PAUSE_PER_1000, PRELOAD_MAX, Published, Sizes};
 pub use readers::{Answer, Busy, QUESTIONS_MAX, READERS, Readers};
 pub use registry::{Registry, Wait};
@@ -50,9 +50,6 @@ pub struct Filter {
     /// `tag=`.
     pub tags: Vec<Arc<str>>,
 }
-
-/// Most values of one kind in a filter; the edge refuses more.
-pub const FILTER_MAX: usize = 100;
 
 impl Filter {
     /// Whether it is no filter at all.

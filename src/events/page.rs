@@ -11,8 +11,6 @@ use super::{Error, Filter, Published, Reset, ResetReason, Start};
 use crate::job::{EventId, Head, Position};
 use crate::store::Store;
 
-/// Events on a page when nobody says how many (contract 5).
-pub const PAGE_DEFAULT: usize = 500;
 /// Most events on a page; asking for more gets so many.
 pub const PAGE_MAX: usize = 1_000;
 /// A page ends early when its frames would take more bytes than this.

@@ -177,7 +177,12 @@ mod tests {
                 peer.read_exact(&mut taken).await.unwrap();
             }
         };
-        let (written, ()) = tokio::join!(guarded.write_all(&[0; 640]), slow);
+        let write = async {
+            let written = guarded.write_all(&[0; 640]).await;
+            drop(guarded); // so that the peer does not wait for more
+            written
+        };
+        let (written, ()) = tokio::join!(write, slow);
         assert_eq!(kind(written), None);
         assert!(began.elapsed() > WRITE * 9);
     }

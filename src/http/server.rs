@@ -204,8 +204,9 @@ fn builder(options: &Options) -> Builder<TokioExecutor> {
         .timer(TokioTimer::new())
         .header_read_timeout(options.header_timeout)
         .max_buf_size(BUFFER_MAX)
+        // Not `pipeline_flush`: with it hyper buffers a stream without limit behind a peer that reads slowly, and never
+        // sends the 400 or 431 for a head that it cannot read.
         .max_headers(HEADERS_MAX);
-    // No `pipeline_flush`: with it, hyper never sends the 400 or 431 for a head that it cannot read.
     builder
         .http2()
         .timer(TokioTimer::new())

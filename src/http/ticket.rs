@@ -11,8 +11,7 @@ use sha2::Sha256;
 use super::auth::{Caller, Scope, unauthenticated};
 use super::problem::{Code, Problem};
 use crate::job::{JobId, Millis, Timestamp};
-use crate::service::{Refused, Service, Viewer};
-use crate::store::CellChange;
+use crate::service::{CellChange, Refused, Service, Viewer};
 
 /// How long a ticket is good.
 pub const LIFETIME: Millis = Millis::seconds(15 * 60);

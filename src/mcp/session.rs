@@ -156,17 +156,13 @@ impl Sessions {
 
     /// Forgets idle sessions, at most once in `SEEN_EVERY`, and the longest idle ones when there are too many.
     fn sweep(&self, now: Timestamp) {
-        let mut swept = self.swept.load(Ordering::Relaxed);
+        let swept = self.swept.load(Ordering::Relaxed);
         let is_due = now.since(Timestamp(swept)) >= seen_every(self.ttl) || now.0 < swept;
         let is_full = self.open.read().unwrap_or_else(PoisonError::into_inner).len() >= SESSIONS_MAX;
         if !is_full && !is_due {
             return;
         }
-        if is_due {
-            let exchange = self.swept.compare_exchange(swept, now.0, Ordering::Relaxed, Ordering::Relaxed);
-            swept = exchange.map_or_else(|other| other, |_| now.0);
-            tracing::debug!(at = swept, "looking for idle sessions");
-        }
+        self.swept.store(now.0, Ordering::Relaxed);
         let gone = {
             let mut open = self.open.write().unwrap_or_else(PoisonError::into_inner);
             let gone = leaving(&open, now, self.ttl, if is_full { SESSIONS_MAX / 100 } else { 0 });

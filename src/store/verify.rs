@@ -5,7 +5,7 @@
 
 use std::path::Path;
 
-use super::{Error, sled};
+use super::Error;
 
 /// Most complaints that a report keeps; more are only counted.
 pub const COMPLAINTS_MAX: usize = 1_000;
@@ -63,5 +63,5 @@ impl Report {
 /// `Error::Locked` while a server uses the store; `Error::Corrupt` if it cannot be opened or read through at all;
 /// `Error::Unavailable` if there is none, or the disk refuses.
 pub fn verify(dir: &Path) -> Result<Report, Error> {
-    sled::verify(dir)
+    super::sled::verify(dir)
 }

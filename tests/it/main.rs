@@ -4,5 +4,9 @@
 
 mod ends;
 mod kills;
+mod mcp;
+mod races;
 mod resume;
+mod stalls;
 mod support;
+mod tidy;

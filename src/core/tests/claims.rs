@@ -1,3 +1,5 @@
+//! Claims and their ends: numbers, stale reports, retries, interruptions.
+
 use super::rig::{Rig, options};
 use crate::job::{Class, End, Failing, Failure, Millis, Outcome, RetryPolicy, Rules, Status};
 use crate::work::WorkSource;

@@ -1,3 +1,5 @@
+//! What is refused at a limit, and what is not.
+
 use std::sync::Arc;
 
 use super::rig::{Rig, options};

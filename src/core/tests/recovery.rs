@@ -1,3 +1,5 @@
+//! What a restart finds, and what becomes of it.
+
 use super::rig::Rig;
 use crate::job::{Millis, OnInterrupt, Rules, Status};
 use crate::work::WorkSource;

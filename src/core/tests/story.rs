@@ -1,3 +1,5 @@
+//! A job from its submission to its end, as its events tell it.
+
 use bytes::Bytes;
 
 use super::rig::{Rig, block_on};

@@ -12,8 +12,7 @@ use crate::http::body::Body;
 use crate::http::problem::{Code, Problem};
 use crate::http::query::{Query, flag, instant, length};
 use crate::job::{JobId, Millis, Status, Timestamp};
-use crate::service::{Detail, JobView};
-use crate::store;
+use crate::service::{self, Detail, JobView};
 
 /// Jobs of a page without `limit`.
 const LIMIT: usize = 50;
@@ -56,14 +55,14 @@ pub async fn list(app: &App, caller: &Caller, query: &Query) -> Result<Response<
     Ok(json(StatusCode::OK, &Page { jobs, next_cursor: listing.next }))
 }
 
-fn wish(query: &Query, now: Timestamp) -> Result<store::Query, Problem> {
+fn wish(query: &Query, now: Timestamp) -> Result<service::Query, Problem> {
     let code = Code::BadFilter;
     query.only(code, FILTERS)?;
     let named = "pending, in_progress, completed, failed or canceled";
     let time = "a time as in RFC 3339, such as 2027-01-31T12:00:00Z";
     let number = |text: &str| text.parse().ok().filter(|limit| (1..=LIMIT_MAX).contains(limit));
     let long = query.read(code, "pendingLongerThan", "a length such as 5m", length)?;
-    Ok(store::Query {
+    Ok(service::Query {
         before: query.read(Code::BadCursor, "cursor", "a nextCursor of an earlier page", |text| text.parse().ok())?,
         owner: query.one(code, "owner")?.map(Into::into),
         job_type: query.one(code, "type")?.map(Into::into),
@@ -86,7 +85,7 @@ fn earlier(now: Timestamp, by: Duration) -> Timestamp {
 mod tests {
     use super::*;
 
-    fn asked(query: &str) -> Result<store::Query, Code> {
+    fn asked(query: &str) -> Result<service::Query, Code> {
         wish(&Query::parse(Some(query)).unwrap(), Timestamp(1_000_000)).map_err(|problem| problem.code)
     }
 

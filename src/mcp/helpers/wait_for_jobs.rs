@@ -24,6 +24,9 @@ pub const TIMEOUT_DEFAULT_MS: u64 = 45_000;
 /// Longest wait of one call.
 pub const TIMEOUT_MAX_MS: u64 = 600_000;
 
+/// Looks at jobs that change all the time; then the next answer may repeat a change, but none is passed over.
+const SETTLE_MAX: usize = 4;
+
 pub(super) const DESCRIPTION: &str = "Waits until jobs have ended: mode any (the default) until one more of them has, mode all until every \
 one has; at most timeoutMs. Answers the jobs that changed, short results included, the ids that are still pending, and a cursor: pass it \
 as since to be told only of newer changes.";
@@ -61,8 +64,7 @@ pub(super) async fn call(context: &Context<'_>) -> Result<Members, Stop> {
     let mode = if context.text("mode") == Some("all") { Mode::All } else { Mode::Any };
     let timeout = Duration::from_millis(context.number("timeoutMs").unwrap_or(TIMEOUT_DEFAULT_MS));
     let deadline = Instant::now() + timeout;
-    let mut bounds = service.bounds();
-    let since = since(context, &bounds)?;
+    let since = since(context, &service.bounds())?;
     let mut heads = find_all(context).await?;
     while !is_enough(mode, &heads, since) {
         let left = deadline.saturating_duration_since(Instant::now());
@@ -70,17 +72,34 @@ pub(super) async fn call(context: &Context<'_>) -> Result<Members, Stop> {
             break;
         }
         let seen: Vec<_> = unfinished(&heads).map(|head| (head.job.id(), head.job.revision)).collect();
-        let before = service.bounds();
-        let changed = service.wait_any(context.viewer, &seen, left).await?;
-        if changed.is_empty() {
-            continue;
-        }
-        bounds = before;
-        for head in changed {
+        for head in service.wait_any(context.viewer, &seen, left).await? {
             heads.iter_mut().filter(|old| old.job.id() == head.job.id()).for_each(|old| *old = head.clone());
         }
     }
+    let bounds = settle(context, &mut heads).await?;
     Ok(report(context, &heads, since, &bounds).await?)
+}
+
+/// Reads the heads once more, so that they hold all that the log held when it was looked at, and as a rule nothing newer: then its end is a
+/// cursor that neither passes over a change nor repeats one.
+async fn settle(context: &Context<'_>, heads: &mut [Arc<Head>]) -> Result<Bounds, Refused> {
+    let service = &context.endpoint.service;
+    let mut bounds = service.bounds();
+    for _ in 0..SETTLE_MAX {
+        bounds = service.bounds();
+        for head in heads.iter_mut().filter(|head| !head.job.status().is_terminal()) {
+            match service.job(context.viewer, head.job.id()).await {
+                Err(Refused::NoSuchJob) => {}
+                newer => *head = newer?,
+            }
+        }
+        if heads.iter().all(|head| head.trail.last() <= bounds.last) {
+            break;
+        }
+        // Heads become visible just before the log's end moves.
+        tokio::task::yield_now().await;
+    }
+    Ok(bounds)
 }
 
 /// The cursor that was passed. One of another log, or ahead of this one, knows nothing of these jobs: all of them are told.
@@ -133,7 +152,7 @@ async fn report(
         jobs.push(context.view(head, &mut budget).await?);
     }
     let pending: Vec<_> = unfinished(heads).map(|head| head.job.id()).collect();
-    let cursor = EventId { epoch: bounds.epoch, position: cursor(heads, since, bounds) };
+    let cursor = EventId { epoch: bounds.epoch, position: bounds.last };
     let next = (!pending.is_empty()).then(|| {
         format!(
             "{} of {} still run. To wait on, call wait_for_jobs with the same jobIds and since {cursor}.",
@@ -143,12 +162,4 @@ async fn report(
     });
     let done = pending.is_empty();
     Ok(structured(&Report { jobs, pending, done, cursor }, next.as_deref()))
-}
-
-/// Up to where the answer has told everything: what was durable before the heads were read. Should a single job have gone past that since,
-/// its own last entry is as good.
-fn cursor(heads: &[Arc<Head>], since: Position, bounds: &Bounds) -> Position {
-    let newest = heads.iter().map(|head| head.trail.last()).max().unwrap_or(Position::ZERO);
-    let known = bounds.last.max(since);
-    if heads.len() == 1 { known.max(newest) } else { known }
 }

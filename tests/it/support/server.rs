@@ -65,6 +65,28 @@ impl Server {
         Pid::from_child(&self.child)
     }
 
+    /// Whether the process stands still (`SIGSTOP`).
+    pub fn is_stopped(&self) -> bool {
+        self.of_process("stat").rsplit(')').next().is_some_and(|rest| rest.trim_start().starts_with('T'))
+    }
+
+    /// Resident memory of the process, in bytes.
+    pub fn resident(&self) -> usize {
+        let status = self.of_process("status");
+        let line = status.lines().find(|line| line.starts_with("VmRSS:")).expect("resident memory");
+        let kib: usize = line.split_whitespace().nth(1).and_then(|n| n.parse().ok()).expect("a number");
+        kib * 1024
+    }
+
+    /// Open descriptors of the process.
+    pub fn open_files(&self) -> usize {
+        std::fs::read_dir(format!("/proc/{}/fd", self.child.id())).expect("descriptors").count()
+    }
+
+    fn of_process(&self, file: &str) -> String {
+        std::fs::read_to_string(format!("/proc/{}/{file}", self.child.id())).expect("the process is there")
+    }
+
     /// What the server has written to its log so far.
     pub fn log(&self) -> String {
         self.log.lock().expect("the log's lock").clone()
