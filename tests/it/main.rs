@@ -6,6 +6,7 @@ mod ends;
 mod kills;
 mod mcp;
 mod races;
+mod recovery_replay;
 mod resume;
 mod session;
 mod stalls;
