@@ -8,6 +8,7 @@ mod mcp;
 mod races;
 mod recovery_replay;
 mod resume;
+mod session;
 mod stalls;
 mod support;
 mod tidy;
