@@ -1,4 +1,5 @@
-//! longhaul gives MCP clients jobs that outlive the conversation.
+//! longhaul gives MCP clients jobs that outlive the conversation: the map of its code follows.
+#![doc = include_str!("README.md")]
 
 pub mod cli;
 pub mod clock;

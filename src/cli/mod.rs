@@ -80,7 +80,7 @@ enum ClientCommand {
     /// Makes a job and prints its id; with --wait follows it and prints its result
     Submit {
         #[command(flatten)]
-        wish: submit::Submit,
+        wish: submit::Wish,
         #[command(flatten)]
         remote: Remote,
     },
@@ -195,4 +195,23 @@ fn check(settings: &Settings) -> Result<Ending, Failure> {
     let names: Vec<&str> = config.tools.iter().map(|tool| &*tool.tool.name).collect();
     Output::new(false).line(&format!("ok; tools: {}", names.join(", ")))?;
     Ok(Ending::Done)
+}
+
+#[cfg(test)]
+mod tests {
+    use clap::CommandFactory;
+
+    use super::*;
+
+    #[test]
+    fn the_command_line_makes_sense() {
+        Arguments::command().debug_assert();
+    }
+
+    #[test]
+    fn serve_takes_every_flag_of_the_table() {
+        let line = ["longhaul", "serve", "--config", "c", "--data-dir", "d", "--listen", "l", "--workers", "3"];
+        let arguments = Arguments::try_parse_from(line).expect("all of contract 9");
+        assert!(matches!(arguments.command, Command::Serve(_)));
+    }
 }

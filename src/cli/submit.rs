@@ -17,7 +17,7 @@ pub const PAYLOAD_MAX: u64 = 1 << 30;
 
 /// What to submit.
 #[derive(Debug, clap::Args)]
-pub struct Submit {
+pub struct Wish {
     /// The job's type
     #[arg(value_name = "TYPE")]
     job_type: String,
@@ -39,7 +39,7 @@ pub struct Submit {
 ///
 /// # Errors
 /// `Usage` if the payload is no JSON; what the server refuses.
-pub fn submit(client: &Client, output: &Output, wish: &Submit) -> Result<Ending, Failure> {
+pub fn submit(client: &Client, output: &Output, wish: &Wish) -> Result<Ending, Failure> {
     let mut body = json!({"type": wish.job_type, "payload": payload(&wish.payload)?});
     if let Some(key) = &wish.key {
         body["idempotencyKey"] = key.as_str().into();

@@ -21,7 +21,7 @@ use toml::de::DeTable;
 pub use complaint::{COMPLAINTS_MAX, Complaint, nearest};
 pub use form::{Size, read_length, show_length, show_size};
 pub use raw::File;
-pub use setting::{COMMAND, DEMO, RETRY, Row, SERVER, TOKEN, TOOL, TOOL_TABLES};
+pub use setting::{COMMAND, DEMO, RETRY, Row, SERVER, TOKEN, TOOL, TOOL_TABLES, reference};
 pub use tools::{HELPER_TOOLS, NAME_MAX, Run};
 
 use crate::core::Retention;

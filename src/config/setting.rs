@@ -232,6 +232,30 @@ settings! {
     SCOPES: Vec<Scope> = setting("scopes", "Any of `submit`, `read`, `work`, `admin`.");
 }
 
+/// All settings as tables of Markdown, as the README has them.
+pub fn reference() -> String {
+    let parts: [(&str, &[&[Row]]); 6] = [
+        ("", &[SERVER]),
+        ("Retries, at the top for all tools, or in a tool:", &[RETRY]),
+        ("A tool, in `[tools.NAME]`, NAME being 1 to 64 of `A-Z a-z 0-9 _ . -`:", &[TOOL, TOOL_TABLES]),
+        ("`run = { kind = \"command\", … }`:", &[COMMAND]),
+        ("`run = { kind = \"demo\", … }`:", &[DEMO]),
+        ("A caller, in `[[auth.tokens]]`:", &[TOKEN]),
+    ];
+    let mut text = String::new();
+    for (title, tables) in parts {
+        if !title.is_empty() {
+            text += &format!("\n{title}\n\n");
+        }
+        text += "| key | default | what it does |\n| --- | --- | --- |\n";
+        for row in tables.iter().copied().flatten() {
+            let default = row.default.filter(|default| !default.is_empty()).unwrap_or("–");
+            text += &format!("| `{}` | {default} | {} |\n", row.key, row.help);
+        }
+    }
+    text
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;

@@ -378,3 +378,47 @@ fn the_sample_that_comes_with_the_demo_is_a_configuration() {
     let names: Vec<_> = config.tools.iter().map(|tool| &*tool.tool.name).collect();
     assert_eq!(names, ["start_deep_analysis", "count_words", "count_to_five"]);
 }
+
+#[test]
+fn the_readme_has_every_setting() {
+    let path = concat!(env!("CARGO_MANIFEST_DIR"), "/README.md");
+    let readme = std::fs::read_to_string(path).expect("the README");
+    let (before, rest) = readme.split_once("do not edit -->\n").expect("where the settings begin");
+    let (settings, after) = rest.split_once("<!-- end of settings -->").expect("where they end");
+    let expected = format!("\n{}\n", reference());
+    if std::env::var_os("LONGHAUL_BLESS").is_some() {
+        std::fs::write(path, format!("{before}do not edit -->\n{expected}<!-- end of settings -->{after}"))
+            .expect("written");
+    } else {
+        assert_eq!(settings, expected, "run this test with LONGHAUL_BLESS=1");
+    }
+}
+
+#[test]
+fn the_sample_configuration_is_whole() {
+    let sample = include_str!("../../data/demo/longhaul.toml");
+    assert_eq!(complaints(sample), "");
+    let config = read(&written(sample)).expect("whole");
+    let names: Vec<&str> = config.tools.iter().map(|tool| &*tool.tool.name).collect();
+    assert_eq!(names, ["start_deep_analysis", "count_words", "count_to_five"]);
+    let unchanged = read(&Written::default()).expect("nothing written");
+    let [demo, ..] = config.tools.as_slice() else { panic!("a demo") };
+    assert_eq!(demo.tool, unchanged.tools[0].tool, "the demo is the one that is served without a configuration");
+}
+
+#[test]
+fn every_setting_can_be_written_at_its_default() {
+    let mut text = String::new();
+    for row in SERVER.iter().chain(RETRY) {
+        let Some(default) = row.default else { continue };
+        let bare = default.parse::<f64>().is_ok() || default == "true" || row.form.starts_with("a list");
+        let value = match () {
+            () if row.form.starts_with("a list") => format!("[{default}]"),
+            () if bare => default.to_owned(),
+            () => format!("{default:?}"),
+        };
+        text += &format!("{} = {value}\n", row.key);
+    }
+    let written_out = read(&written(&text)).unwrap_or_else(|told| panic!("{text}\n{told:?}"));
+    assert_eq!(format!("{written_out:?}"), format!("{:?}", read(&Written::default()).expect("nothing written")));
+}

@@ -24,3 +24,6 @@ pub mod ticket;
 pub use app::Parts;
 pub use options::Options;
 pub use server::{Server, may_bind};
+
+#[cfg(test)]
+mod tests;

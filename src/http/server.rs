@@ -72,6 +72,7 @@ impl Server {
     pub async fn bind(options: &Options, parts: Parts) -> io::Result<Self> {
         may_bind(options.listen, !options.tokens.is_empty()).map_err(io::Error::other)?;
         let shutdown = parts.shutdown.clone();
+        allow_descriptors();
         let listener = listen(options.listen)?;
         let refused = |refused| io::Error::other(format!("the tickets' key cannot be read: {refused:?}"));
         let app = Arc::new(App::new(options, parts).await.map_err(refused)?);
@@ -172,7 +173,21 @@ async fn farewell(shutdown: &Shutdown) {
     tokio::time::sleep(FAREWELL).await;
 }
 
-fn listen(address: SocketAddr) -> io::Result<TcpListener> {
+/// Asks for as many descriptors as the system allows: the usual soft limit of 1,024 is far below `max_connections`. If
+/// there are too few all the same, accepting pauses.
+fn allow_descriptors() {
+    use rustix::process::{Resource, getrlimit, setrlimit};
+    let mut limit = getrlimit(Resource::Nofile);
+    if limit.current != limit.maximum {
+        limit.current = limit.maximum;
+        if let Err(error) = setrlimit(Resource::Nofile, limit) {
+            tracing::debug!(%error, "the limit of open files stays as it is");
+        }
+    }
+}
+
+/// The port, bound and listening.
+pub(super) fn listen(address: SocketAddr) -> io::Result<TcpListener> {
     let socket = if address.is_ipv4() { TcpSocket::new_v4()? } else { TcpSocket::new_v6()? };
     // So that a restart need not wait for the last connections of the process before it.
     socket.set_reuseaddr(true)?;
@@ -189,7 +204,8 @@ fn builder(options: &Options) -> Builder<TokioExecutor> {
         .timer(TokioTimer::new())
         .header_read_timeout(options.header_timeout)
         .max_buf_size(BUFFER_MAX)
-        // Not `pipeline_flush`: it would let hyper buffer a stream without limit behind a peer that reads slowly.
+        // Not `pipeline_flush`: with it hyper buffers a stream without limit behind a peer that reads slowly, and never
+        // sends the 400 or 431 for a head that it cannot read.
         .max_headers(HEADERS_MAX);
     builder
         .http2()

@@ -136,3 +136,18 @@ fn nobody_is_answered_before_the_sync() {
     asking.join().expect("asked");
     drop(hold);
 }
+
+/// Row 50: a panic of a background thread left the server accepting work that it could not do.
+#[test]
+fn case_50_a_core_that_panics_says_so_and_answers_nobody_any_more() {
+    let store = Arc::new(crate::store::memory::Memory::with_sync(Box::new(|| panic!("a broken disk driver"))));
+    let clock = crate::clock::Manual::at_time(crate::job::Timestamp(1_700_000_000_000));
+    let rig = Rig::on(store, clock, options(), Rules::default());
+    let unanswered = super::rig::block_on(rig.core.submit(rig.creation()));
+    assert_eq!(unanswered.expect_err("not acknowledged"), crate::core::Busy::Gone);
+    let Fatal::Bug(why) = rig.ended() else { panic!("a panic is a bug") };
+    assert_eq!(why, "a broken disk driver");
+    let refused = super::rig::block_on(rig.core.submit(rig.creation()));
+    assert_eq!(refused.expect_err("gone"), crate::core::Busy::Gone);
+    assert_eq!(rig.work.claim(1).expect_err("gone"), Closed);
+}

@@ -24,6 +24,9 @@ use crate::service::{Refused, Service};
 const PIECE: usize = 256 * 1024;
 
 /// The result of a completed job.
+///
+/// # Errors
+/// `no_such_path` while there is none; `range`; what `Service::job` refuses.
 pub async fn result(
     app: &App,
     caller: &Caller,
@@ -45,6 +48,9 @@ pub async fn result(
 }
 
 /// The last partial result.
+///
+/// # Errors
+/// `no_such_path` while there is none; `range`; what `Service::job` refuses.
 pub async fn partial(
     app: &App,
     caller: &Caller,

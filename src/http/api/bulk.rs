@@ -29,6 +29,9 @@ pub const AT_ONCE: usize = 128;
 const PIECE: usize = 16 * 1024;
 
 /// Creates a job for each line of the body.
+///
+/// # Errors
+/// `bad_request` for an `Idempotency-Key` header; whatever else is wrong is said in the lines.
 pub fn create(app: &App, caller: &Caller, head: &Head, body: Incoming) -> Result<Response<Body>, Problem> {
     if header_key(&head.headers)?.is_some() {
         let message = "each line has its own idempotencyKey; one header cannot name them all";

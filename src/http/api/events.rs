@@ -34,6 +34,9 @@ enum Form {
 }
 
 /// `GET /api/events`: all that the caller may see, from now on.
+///
+/// # Errors
+/// `not_acceptable`, `bad_cursor`, `bad_filter`, `too_many`; what `Service::tail` and `Service::page` refuse.
 pub async fn feed(app: &App, caller: &Caller, head: &Head, query: &Query) -> Result<Response<Body>, Problem> {
     let form = form(&head.headers)?;
     let start = sse::start(&head.headers, query, &["type", "job", "tag", "limit"])?;
@@ -42,6 +45,9 @@ pub async fn feed(app: &App, caller: &Caller, head: &Head, query: &Query) -> Res
 }
 
 /// `GET /api/jobs/{id}/events`: from the job's beginning to its end.
+///
+/// # Errors
+/// As `feed`, and `no_such_job`.
 pub async fn of_job(
     app: &App,
     caller: &Caller,

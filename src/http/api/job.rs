@@ -22,6 +22,9 @@ use crate::service::Detail;
 pub const WAIT_MAX: Duration = Duration::from_secs(60);
 
 /// The job as it is, or once it has ended (`?wait=30s`); 304 if the caller has it (`If-None-Match`).
+///
+/// # Errors
+/// `bad_request` for its parameters; what `Service::wait` and `Service::view` refuse.
 pub async fn show(
     app: &App,
     caller: &Caller,
@@ -50,6 +53,9 @@ pub async fn show(
 }
 
 /// Cancels it: 202 while an attempt is being stopped, else 200.
+///
+/// # Errors
+/// `bad_json`, `bad_request`, `media_type`, `too_large`; what `Service::cancel` refuses.
 pub async fn cancel(
     app: &App,
     caller: &Caller,
@@ -65,6 +71,9 @@ pub async fn cancel(
 }
 
 /// Makes a new job from a dead letter.
+///
+/// # Errors
+/// `bad_json`, `bad_request`, `media_type`, `too_large`; what `Service::retry` refuses.
 pub async fn retry(
     app: &App,
     caller: &Caller,
@@ -83,6 +92,9 @@ pub async fn retry(
 }
 
 /// A ticket to read it with.
+///
+/// # Errors
+/// What `Service::job` refuses.
 pub async fn ticket(app: &App, caller: &Caller, id: JobId) -> Result<Response<Body>, Problem> {
     app.service.job(&caller.viewer, id).await?;
     let ticket = app.tickets.issue(id, &caller.viewer.principal, app.clock.now());

@@ -41,6 +41,9 @@ struct Page {
 }
 
 /// One page.
+///
+/// # Errors
+/// `bad_filter`, `bad_cursor`; `forbidden` for `owner` without the scope `admin`; what `Service::jobs` refuses.
 pub async fn list(app: &App, caller: &Caller, query: &Query) -> Result<Response<Body>, Problem> {
     let wish = wish(query, app.clock.now())?;
     if wish.owner.is_some() {

@@ -13,6 +13,9 @@ use crate::service::Refused;
 use crate::shutdown::Phase;
 
 /// Whether the process is worth keeping: 503 once the store or the core has failed.
+///
+/// # Errors
+/// `unhealthy`.
 pub fn healthz(app: &App) -> Result<Response<Body>, Problem> {
     match app.service.ready() {
         Err(Refused::Unhealthy) => Err(Refused::Unhealthy.into()),
@@ -21,6 +24,9 @@ pub fn healthz(app: &App) -> Result<Response<Body>, Problem> {
 }
 
 /// Whether it takes jobs right now: 503 `draining` or `unhealthy`, 507 `disk_full`.
+///
+/// # Errors
+/// These.
 pub fn readyz(app: &App) -> Result<Response<Body>, Problem> {
     if app.shutdown.phase() > Phase::Running {
         return Err(Refused::Draining.into());
@@ -30,6 +36,9 @@ pub fn readyz(app: &App) -> Result<Response<Body>, Problem> {
 }
 
 /// Everything of contract 10.
+///
+/// # Errors
+/// What `Service::vitals` refuses.
 pub async fn metrics(app: &App) -> Result<Response<Body>, Problem> {
     let text = app.metrics.render(&app.service.vitals().await?);
     let mut response = Response::new(Body::whole(text));

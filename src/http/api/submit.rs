@@ -27,6 +27,9 @@ const IDEMPOTENCY_KEY: &str = "idempotency-key";
 const FIELDS: &[&str] = &["type", "payload", "idempotencyKey", "delayMs", "runAt", "priority", "expiresInMs", "tags"];
 
 /// Creates a job, or finds the one that its key names.
+///
+/// # Errors
+/// What `read` and `Service::submit` refuse; `media_type`, `too_large`.
 pub async fn create(
     app: &App,
     caller: &Caller,
