@@ -1,13 +1,17 @@
 //! The end of a server: what is under way is finished, and nothing new begins.
 
-use super::{Settings, World};
+use std::time::Duration;
+
+use super::{ROUND_TRIPS_MAX, Settings, World};
 use crate::http::Options;
 use crate::job::{Outcome, Output};
 use crate::shutdown::Phase;
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn a_request_under_way_is_answered_while_the_server_drains() {
-    let world = World::start().await;
+    // So long that only the drain can be what closes the idle connection.
+    let http = Options { header_timeout: Duration::from_secs(3_600), ..Options::default() };
+    let world = World::with(Settings { http, ..Settings::default() }).await;
     let id = world.submit().await;
     let mut waiting = world.connect().await;
     waiting.request("GET", &format!("/api/jobs/{id}?wait=60s"), &[], "").await;
@@ -44,11 +48,12 @@ async fn connections_beyond_the_limit_are_closed_and_make_room_when_they_end() {
     assert!(second.answer("GET").await.is_none());
     drop(first);
     // The server hears of the lost peer when it hears of it; each refusal is a round trip.
-    loop {
+    for _ in 0..ROUND_TRIPS_MAX {
         let mut next = world.connect().await;
         next.request("GET", "/healthz", &[], "").await;
         if next.answer("GET").await.is_some() {
-            break;
+            return;
         }
     }
+    panic!("there is no room again");
 }

@@ -191,6 +191,9 @@ fn with_tokens() -> Options {
 /// Longest that a test waits for bytes: a bound, not a measure.
 const BYTES_MAX: Duration = Duration::from_secs(60);
 
+/// Most requests that a test makes until the server has heard that a peer is gone.
+const ROUND_TRIPS_MAX: usize = 100_000;
+
 /// A bare connection.
 struct Wire {
     socket: TcpStream,
