@@ -4,7 +4,9 @@
 
 use std::io::Read;
 
-use serde_json::{Value, json};
+use serde::Serialize;
+use serde_json::Value;
+use serde_json::value::RawValue;
 
 use super::client::Client;
 use super::failure::{Ending, Failure};
@@ -33,6 +35,19 @@ pub struct Wish {
     /// Not before so long from now, such as 10s
     #[arg(long)]
     delay: Option<String>,
+}
+
+/// What the server is sent. The payload goes as it was written: no number loses its digits.
+#[derive(Serialize)]
+#[serde(rename_all = "camelCase")]
+struct Body<'a> {
+    #[serde(rename = "type")]
+    job_type: &'a str,
+    payload: &'a RawValue,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    idempotency_key: Option<&'a str>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    delay_ms: Option<u64>,
 }
 
 /// Submits, and follows if it is asked to.
@@ -82,7 +97,12 @@ fn print_result(client: &Client, output: &Output, id: &str) -> Result<(), Failur
     }
 }
 
-fn payload(written: &str) -> Result<Value, Failure> {
+fn delay(written: &str) -> Result<u64, Failure> {
+    let length = config::read_length(written).map(|length| length.0);
+    length.ok_or_else(|| Failure::Usage(format!("--delay {written}: expected a duration such as 10s")))
+}
+
+fn payload(written: &str) -> Result<Box<RawValue>, Failure> {
     let (text, from) = match written.strip_prefix('@') {
         Some(path) => {
             let file = std::fs::File::open(path).map_err(|why| Failure::Usage(format!("{path}: {why}")))?;
