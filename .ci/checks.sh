@@ -4,9 +4,17 @@ documentation() {
   RUSTDOCFLAGS="-D warnings" cargo doc --no-deps
 }
 
+# Only what runs from this clone counts: others may share the machine.
+no_process_is_left() {
+  if pgrep -af "^$CARGO_TARGET_DIR/debug/"; then
+    echo "these are left"
+    return 1
+  fi
+}
+
 # The same test that `cargo test` has run with the development build.
 session() {
-  LONGHAUL_BINARY=target/release/longhaul cargo test --test it -- session
+  LONGHAUL_BINARY=$CARGO_TARGET_DIR/release/longhaul timeout 900 cargo test --test it -- session
 }
 
 # fuzz SECONDS: without a sanitizer, since the crate has no unsafe code; on a disk in memory where there is one.

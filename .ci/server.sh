@@ -5,7 +5,7 @@ with_server() {
   local dir log pid url=""
   dir=$(mktemp -d -p "$scratch")
   log=$dir/log
-  target/release/longhaul serve --listen 127.0.0.1:0 --data-dir "$dir/data" >"$log" 2>&1 &
+  "$CARGO_TARGET_DIR/release/longhaul" serve --listen 127.0.0.1:0 --data-dir "$dir/data" >"$log" 2>&1 &
   pid=$!
   started+=("$pid")
   for _ in $(seq 600); do

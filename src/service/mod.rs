@@ -15,6 +15,7 @@ use crate::job::{Head, JobId, Timestamp};
 use crate::store::{self, Store};
 
 mod act;
+mod json;
 mod read;
 mod submit;
 mod tool;

@@ -7,7 +7,6 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use bytes::Bytes;
-use serde_json::Value;
 
 use super::{Refused, Service, Submit, Submitted, Tool, Viewer, Violation};
 use crate::core::{Creation, ReplayRefusal, SubmitRefusal};
@@ -27,7 +26,7 @@ impl Service {
     pub async fn submit(&self, viewer: &Viewer, submit: Submit) -> Result<Submitted, Refused> {
         let tool = self.tool(&submit.job_type)?;
         let payload = one_line(&submit.payload);
-        let value: Value = serde_json::from_slice(&payload).map_err(|why| Refused::BadJson(why.to_string()))?;
+        let value = super::json::read(&payload).map_err(|why| Refused::BadJson(why.to_string()))?;
         if !value.is_object() {
             return Err(Refused::BadJson("the payload must be a JSON object".into()));
         }

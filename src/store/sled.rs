@@ -91,7 +91,7 @@ impl Sled {
     ///
     /// # Errors
     /// `Error::Locked` if another process keeps holding it; `Error::Corrupt` if the directory is no store of this
-    /// version or is damaged: then nothing was changed; `Error::Unavailable` if the disk refuses.
+    /// version, which is then left as it was, or is damaged; `Error::Unavailable` if the disk refuses.
     pub fn open(options: &Options) -> Result<Self, Error> {
         open::open(options, None)
     }
@@ -136,8 +136,7 @@ impl Sled {
 /// Turns a panic inside sled into an error.
 fn contained<T>(work: impl FnOnce() -> Result<T, Error>) -> Result<T, Error> {
     catch_unwind(AssertUnwindSafe(work)).unwrap_or_else(|panic| {
-        let text = panic.downcast_ref::<String>().map(String::as_str);
-        let text = text.or_else(|| panic.downcast_ref::<&str>().copied()).unwrap_or("no reason given");
+        let text = crate::panic_text(panic.as_ref());
         Err(Error::Corrupt { at: "the data file".into(), why: format!("sled gave up: {text}") })
     })
 }
@@ -163,7 +162,7 @@ fn refusal(what: impl std::fmt::Display) -> impl FnOnce(std::io::Error) -> Error
 
 impl Store for Sled {
     fn live(&self) -> Result<Vec<Head>, Error> {
-        self.with_trees(|trees| self.read_live(trees))
+        self.with_trees(|trees| self.learn_live(trees))
     }
 
     fn commit(&self, changes: &[Change]) -> Result<Vec<Result<Position, Conflict>>, Error> {

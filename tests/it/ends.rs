@@ -26,7 +26,8 @@ fn case_39_a_job_that_aborts_the_server_among_twenty_innocents() {
             Ok(_) if !server.has_exited() => {}
             Ok(_) | Err(_) => {
                 server.wait_exit();
-                server.start_again();
+                // The job may end it again before it serves.
+                (0..5).find(|_| server.try_start_again().is_ok()).expect("a server that serves");
             }
         }
     }

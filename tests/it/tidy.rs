@@ -184,11 +184,15 @@ fn beneath(path: &str) -> std::path::PathBuf {
     }
 }
 
-/// Everything that is written by hand, below a folder.
+/// Everything that is written by hand, below a folder: not what the clients' package managers put there.
 fn gather(root: &Path, folder: &Path, sources: &mut Vec<Source>) {
     let Ok(entries) = std::fs::read_dir(folder) else { return };
     for entry in entries.map(|entry| entry.expect("a readable folder")) {
         let path = entry.path();
+        let name = path.file_name().unwrap_or_default().to_string_lossy();
+        if path.is_dir() && (name == "node_modules" || name.starts_with('.')) {
+            continue;
+        }
         if path.is_dir() {
             gather(root, &path, sources);
         } else if let Ok(text) = std::fs::read_to_string(&path) {
@@ -202,7 +206,7 @@ fn gather(root: &Path, folder: &Path, sources: &mut Vec<Source>) {
 fn the_sources_keep_the_rules_of_the_house() {
     let root = Path::new(env!("CARGO_MANIFEST_DIR"));
     let mut sources = Vec::new();
-    for folder in ["src", "tests", "benches", "examples", "fuzz/fuzz_targets", ".ci", "docs"] {
+    for folder in ["src", "tests", "benches", "examples", "fuzz/src", ".ci", "docs"] {
         gather(root, &root.join(folder), &mut sources);
     }
     for file in ["README.md", "CHANGELOG.md", "Cargo.toml", "fuzz/Cargo.toml"] {

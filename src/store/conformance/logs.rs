@@ -17,7 +17,7 @@ pub(super) const PROMISES: &[(&str, Promise)] = &[
     ("one change may fill several blocks", one_change_may_fill_several_blocks),
     ("what is forgotten is gone everywhere", what_is_forgotten_is_gone_everywhere),
     ("kept jobs keep their entries below the floor", kept_jobs_keep_their_entries_below_the_floor),
-    ("no position is issued twice", no_position_is_issued_twice),
+    ("no position is issued twice", case_07_no_position_is_issued_twice),
     ("forgetting passes over what has not ended", forgetting_passes_over_what_has_not_ended),
     ("a reader beside the writer sees no hole", a_reader_beside_the_writer_sees_no_hole),
 ];
@@ -193,7 +193,7 @@ fn kept_jobs_keep_their_entries_below_the_floor(subject: &mut Subject<'_>) {
     assert_eq!(store.events(Position(6), 10).expect("works").len(), 1);
 }
 
-fn no_position_is_issued_twice(subject: &mut Subject<'_>) {
+fn case_07_no_position_is_issued_twice(subject: &mut Subject<'_>) {
     let gone: Vec<Story> = (1..20).map(|n| job(n).live(&*subject.store)).collect();
     let ids: Vec<JobId> = gone.iter().map(Story::id).collect();
     subject.store.forget(&ids).expect("works");

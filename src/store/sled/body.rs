@@ -33,6 +33,11 @@ pub fn file_named(name: &str) -> Option<(JobId, Part, u64)> {
     fields.next().is_none().then_some((job.parse().ok()?, part, seq))
 }
 
+/// Whether a file of that name was still being written.
+pub fn is_unfinished(name: &str) -> bool {
+    name.rsplit_once('.').is_some_and(|(_, extension)| extension == UNFINISHED)
+}
+
 fn is_small(name: BodyRef) -> bool {
     name.len <= BODY_SMALL_MAX as u64
 }

@@ -201,6 +201,11 @@ impl<'a> Group<'a> {
         for body in &change.bodies {
             let Some(bytes) = &body.bytes else { continue };
             let name = body.name;
+            if name.len > BODY_SMALL_MAX as u64 {
+                // Not brought before, as it should have been: it costs the group the time, and is as safe.
+                self.store.write_body_file(id, name, bytes)?;
+                continue;
+            }
             self.in_flight.bodies.push((id, name.part, name.seq, None));
             for number in 0..keys::pieces(bytes.len() as u64) {
                 let piece = &bytes[number * keys::PIECE..bytes.len().min((number + 1) * keys::PIECE)];

@@ -12,7 +12,7 @@ use std::time::Duration;
 
 use super::super::codec::{self, Kind};
 use super::super::{Bounds, Error, Totals, mint_epoch};
-use super::body::{FOLDER, file_named};
+use super::body::{FOLDER, file_named, is_unfinished};
 use super::shown::Shown;
 use super::writer::Writer;
 use super::{BeforeSync, Options, Sled, Trees, contained, failure, files, keys, read, refusal};
@@ -116,14 +116,14 @@ fn require_data(dir: &Path) -> Result<(), Error> {
 fn lock(dir: &Path) -> Result<File, Error> {
     let path = dir.join(LOCK);
     let what = || format!("cannot lock {}", path.display());
-    let mut file = File::options().read(true).write(true).create(true).truncate(false).open(&path);
-    let file = file.as_mut().map_err(|e| refusal(what())(std::io::Error::new(e.kind(), e.to_string())))?;
+    let options = File::options().read(true).write(true).create(true).truncate(false).clone();
+    let mut file = options.open(&path).map_err(refusal(what()))?;
     for _ in 0..LOCK_LOOKS {
         match file.try_lock() {
             Ok(()) => {
                 let say = file.set_len(0).and_then(|()| write!(file, "{}", std::process::id()));
                 say.map_err(refusal(what()))?;
-                return file.try_clone().map_err(refusal(what()));
+                return Ok(file);
             }
             Err(TryLockError::WouldBlock) => std::thread::sleep(LOCK_WAIT / LOCK_LOOKS),
             Err(TryLockError::Error(error)) => return Err(refusal(what())(error)),
@@ -138,10 +138,9 @@ fn lock(dir: &Path) -> Result<File, Error> {
 /// Makes a store apart, closed and synced, and moves it into place: a kill leaves either nothing or all of it.
 fn create(dir: &Path) -> Result<(), Error> {
     let what = || format!("cannot make {}", dir.display());
-    let parent = match dir.parent() {
-        Some(parent) if !parent.as_os_str().is_empty() => parent,
-        Some(_) | None => Path::new("."),
-    };
+    // Folders that are made on the way must be on disk too.
+    let above: Vec<PathBuf> = std::path::absolute(dir).map_err(refusal(what()))?.ancestors().map(Into::into).collect();
+    let made = above.iter().skip(1).take_while(|folder| !folder.exists()).count();
     let mut new: PathBuf = dir.to_path_buf();
     new.set_file_name(format!("{}.new", dir.file_name().unwrap_or_default().to_string_lossy()));
     fs::create_dir_all(&new).map_err(refusal(what()))?;
@@ -166,7 +165,9 @@ fn create(dir: &Path) -> Result<(), Error> {
     fs::write(new.join(MARKER), marker()).map_err(refusal(what()))?;
     files::sync(&new).map_err(refusal(what()))?;
     fs::rename(&new, dir).map_err(refusal(what()))?;
-    super::body::sync_folder(parent).map_err(refusal(what()))?;
+    for folder in above.iter().skip(1).take(made + 1) {
+        super::body::sync_folder(folder).map_err(refusal(what()))?;
+    }
     drop(held);
     Ok(())
 }
@@ -285,7 +286,8 @@ impl Sled {
                     let names = |job: &Job| job.bodies().any(|name| name.part == part && name.seq == seq);
                     self.read_job(trees, job)?.is_some_and(|head| names(&head.job))
                 }
-                None => false,
+                // Somebody else's: not ours to remove.
+                None => !is_unfinished(&entry.file_name().to_string_lossy()),
             };
             if !kept {
                 tracing::info!(file = %entry.path().display(), "removing a body that no job names");

@@ -270,15 +270,16 @@ fn bodies_that_no_record_names_are_swept_at_start() {
     store.bring(job(2).id(), orphan, &large).expect("works");
     let folder = place.path(files_of_bodies::FOLDER);
     fs::write(folder.join("half.new"), b"half").expect("written");
+    fs::write(folder.join("README"), b"somebody's").expect("written");
     let full = store.health().expect("works").store_bytes;
     store.close().expect("closes");
     let store = place.open();
-    assert_eq!(names(&folder), [files_of_bodies::file_name(kept.id(), name)]);
+    assert_eq!(names(&folder), [files_of_bodies::file_name(kept.id(), name), "README".to_owned()]);
     assert_eq!(store.body(kept.id(), name, 0, large.len()).expect("works"), Some(large));
     assert!(store.health().expect("works").store_bytes < full);
     store.bring(job(2).id(), orphan, &[b'x'; BODY_SMALL_MAX + 1]).expect("works");
     store.discard(job(2).id(), orphan);
-    assert_eq!(names(&folder).len(), 1, "or sooner");
+    assert_eq!(names(&folder).len(), 2, "or sooner");
 }
 
 #[test]
@@ -306,6 +307,27 @@ fn after_an_error_nothing_more_is_tried() {
     let mut next = job(2);
     let created = next.step(vec![next.created()], Vec::new());
     assert!(store.commit(&[Change { jobs: vec![created], cells: Vec::new() }]).is_err());
+}
+
+#[test]
+fn a_large_body_that_was_not_brought_before_is_kept_all_the_same() {
+    let place = Place::new();
+    let store = place.open();
+    let mut story = job(1);
+    story.payload = vec![b'x'; 5 * 1024 * 1024].into();
+    let name = BodyRef::of(Part::Payload, 0, &story.payload);
+    story.spec = Arc::new(crate::job::Spec { payload: name, ..(*story.spec).clone() });
+    story.create(&store);
+    assert_eq!(store.body(story.id(), name, 0, usize::MAX).expect("works"), Some(story.payload));
+}
+
+#[test]
+fn a_store_deep_in_new_folders_is_made_with_them() {
+    let place = Place::new();
+    let mut options = place.options();
+    options.dir = place.0.path().join("a/b/c/store");
+    Sled::open(&options).expect("it opens").close().expect("closes");
+    assert_eq!(names(&place.0.path().join("a/b/c")), ["store"]);
 }
 
 #[test]

@@ -11,7 +11,7 @@ use ::sled::{Batch, IVec, Transactional};
 use super::super::codec::Buffer;
 use super::super::{Durability, Error};
 use super::{Sled, Trees, failure, refusal};
-use crate::job::{JobId, Position};
+use crate::job::{Head, JobId, Position};
 
 /// What would cost operations to look up for each commit.
 #[derive(Debug)]
@@ -123,6 +123,17 @@ impl Sled {
         trees.sync(self.options.durability)
     }
 
+    /// Heads of all unfinished jobs; the writer learns their revisions with them.
+    pub(super) fn learn_live(&self, trees: &Trees) -> Result<Vec<Head>, Error> {
+        let live = self.read_live(trees)?;
+        let mut writer = self.writer.lock().unwrap_or_else(PoisonError::into_inner);
+        if let Some(writer) = writer.as_mut().filter(|writer| writer.revisions.is_none()) {
+            writer.revisions = Some(revisions(&live));
+        }
+        drop(writer);
+        Ok(live)
+    }
+
     /// Does something with the writer's knowledge. After an error that is gone: it may be wrong, and nothing follows.
     pub(super) fn with_writer<T>(
         &self,
@@ -132,11 +143,14 @@ impl Sled {
         let taken = self.writer.lock().unwrap_or_else(PoisonError::into_inner).take();
         let mut writer = taken.ok_or_else(|| Error::Unavailable("two threads commit at once".into()))?;
         if writer.revisions.is_none() {
-            let live = self.read_live(trees)?;
-            writer.revisions = Some(live.iter().map(|head| (head.job.id(), head.job.revision)).collect());
+            writer.revisions = Some(revisions(&self.read_live(trees)?));
         }
         let done = work(&mut writer)?;
         *self.writer.lock().unwrap_or_else(PoisonError::into_inner) = Some(writer);
         Ok(done)
     }
+}
+
+fn revisions(live: &[Head]) -> HashMap<JobId, u32> {
+    live.iter().map(|head| (head.job.id(), head.job.revision)).collect()
 }

@@ -4,7 +4,7 @@ use std::fs;
 
 use super::super::super::Error;
 use super::super::super::codec::{self, Kind};
-use super::super::body::{FOLDER, file_named};
+use super::super::body::{FOLDER, file_named, is_unfinished};
 use super::super::commit::{end_row, key_row};
 use super::super::{failure, keys, refusal};
 use super::{Inquiry, hex, words};
@@ -123,7 +123,7 @@ impl Inquiry<'_> {
             let entry = entry.map_err(refusal(what()))?;
             let name = entry.file_name();
             let is_named = match file_named(&name.to_string_lossy()) {
-                None => false,
+                None => !is_unfinished(&name.to_string_lossy()),
                 Some((id, part, seq)) => self.known(id)?.is_some_and(|known| {
                     let large = |len: u64| len > BODY_SMALL_MAX as u64;
                     known.head.job.bodies().any(|name| name.part == part && name.seq == seq && large(name.len))
