@@ -55,16 +55,12 @@ struct Body<'a> {
 /// # Errors
 /// `Usage` if the payload is no JSON; what the server refuses.
 pub fn submit(client: &Client, output: &Output, wish: &Wish) -> Result<Ending, Failure> {
-    let mut body = json!({"type": wish.job_type, "payload": payload(&wish.payload)?});
-    if let Some(key) = &wish.key {
-        body["idempotencyKey"] = key.as_str().into();
-    }
-    if let Some(delay) = &wish.delay {
-        let length = config::read_length(delay);
-        let length =
-            length.ok_or_else(|| Failure::Usage(format!("--delay {delay}: expected a duration such as 10s")))?;
-        body["delayMs"] = length.0.into();
-    }
+    let body = Body {
+        job_type: &wish.job_type,
+        payload: &payload(&wish.payload)?,
+        idempotency_key: wish.key.as_deref(),
+        delay_ms: wish.delay.as_deref().map(delay).transpose()?,
+    };
     let job = client.post("/api/jobs", &body)?.json()?;
     let no_id = || Failure::Refused("the answer names no job: is this a longhaul server?".to_owned());
     let id = job["id"].as_str().ok_or_else(no_id)?.to_owned();
