@@ -13,4 +13,5 @@ mod session;
 mod stalls;
 mod support;
 mod tidy;
+mod tokens;
 mod verify;

@@ -1,7 +1,8 @@
 //! The README's session, executed: each command as it is printed, and below it what it is said to print.
 //!
-//! In: the binary under test, or the one that `LONGHAUL_BINARY` names (an absolute path), and the `console` block of `README.md`. Out: nothing, or the line that did not come. Digits are not compared, and `…`
-//! stands for anything. Waits for lines, never for time; only a session that hangs runs into the limit.
+//! In: the `console` block of `README.md`, and the binary under test or the one that `LONGHAUL_BINARY` names (an absolute
+//! path). Out: nothing, or the line that did not come. Digits are not compared, and `…` stands for anything. Waits for
+//! lines, never for time; only a session that hangs runs into the limit.
 
 use std::io::{BufRead, BufReader, Write};
 use std::net::TcpListener;
