@@ -5,7 +5,7 @@
 use std::io::Read;
 use std::time::Duration;
 
-use serde::Deserialize;
+use serde::{Deserialize, Serialize};
 use serde_json::Value;
 use ureq::http::Response;
 use ureq::{Agent, Body};
@@ -90,12 +90,13 @@ impl Client {
     ///
     /// # Errors
     /// As `get`.
-    pub fn post(&self, path: &str, body: &Value) -> Result<Answer, Failure> {
+    pub fn post(&self, path: &str, body: &impl Serialize) -> Result<Answer, Failure> {
+        let body = serde_json::to_string(body).map_err(|why| Failure::Usage(why.to_string()))?;
         let mut request = self.agent.post(self.url(path)).content_type("application/json");
         if let Some(token) = &self.token {
             request = request.header("Authorization", format!("Bearer {token}"));
         }
-        let response = request.send(body.to_string()).map_err(|error| self.sorted(&error))?;
+        let response = request.send(body).map_err(|error| self.sorted(&error))?;
         self.whole(response)
     }
 

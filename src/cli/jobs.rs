@@ -29,9 +29,9 @@ pub fn get(client: &Client, output: &Output, id: &str) -> Result<Ending, Failure
         return Ok(Ending::Done);
     }
     let text = |value: &Value| value.as_str().map_or_else(|| value.to_string(), str::to_owned);
-    let fields = job.as_object().into_iter().flatten();
-    let rows = fields.map(|(name, value)| format!("{name:18} {}", text(value)));
-    rows.map(|row| output.line(&row)).collect::<Result<(), _>>()?;
+    for (name, value) in job.as_object().into_iter().flatten() {
+        output.line(&format!("{name:18} {}", text(value)))?;
+    }
     Ok(Ending::Done)
 }
 

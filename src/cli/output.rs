@@ -2,7 +2,6 @@
 //!
 //! In: values and texts, also from servers and jobs. Out: lines. Nothing that a job says can steer the terminal.
 
-use std::fmt::Write as _;
 use std::io::{self, ErrorKind, IsTerminal, Read, Write};
 
 use indicatif::{MultiProgress, ProgressBar, ProgressDrawTarget, ProgressStyle};
@@ -132,10 +131,11 @@ impl Output {
         }
         let bar = self.bars.add(ProgressBar::new(100));
         // The template is ours and known to be good; without it the bar would only look plainer.
-        if let Ok(style) = ProgressStyle::with_template("{prefix} {bar:30} {percent:>3}% {wide_msg}") {
+        if let Ok(style) = ProgressStyle::with_template("{prefix} {bar:20} {percent:>3}% {wide_msg}") {
             bar.set_style(style);
         }
-        bar.set_prefix(id.to_owned());
+        // The end of an id is what tells it from its neighbours.
+        bar.set_prefix(id.rsplit('-').next().unwrap_or(id).to_owned());
         Some(Bar { bar })
     }
 }
@@ -157,7 +157,7 @@ impl Bar {
             }
             "job.progress" if share.is_some() || payload["message"].is_string() => {
                 self.bar.set_position(share.unwrap_or(self.bar.position()));
-                self.bar.set_message(clean(&progress_text(payload)));
+                self.bar.set_message(clean(&step_text(payload)));
                 true
             }
             _ => false,
@@ -221,17 +221,22 @@ fn error_text(error: &Value) -> String {
 
 /// "2/4 50% ranking", as far as it is said.
 fn progress_text(payload: &Value) -> String {
-    let mut text = String::new();
-    if let Some(step) = payload["step"].as_u64() {
-        let _ = match payload["totalSteps"].as_u64() {
-            Some(total) => write!(text, "{step}/{total} "),
-            None => write!(text, "step {step} "),
-        };
+    let percent = payload["percent"].as_f64().map(|percent| format!("{percent:.0}% "));
+    let (step, message) = (step_number(payload), payload["message"].as_str().unwrap_or_default());
+    format!("{step}{}{message}", percent.unwrap_or_default())
+}
+
+/// "2/4 ranking": what a bar does not say by itself.
+fn step_text(payload: &Value) -> String {
+    step_number(payload) + payload["message"].as_str().unwrap_or_default()
+}
+
+fn step_number(payload: &Value) -> String {
+    match (payload["step"].as_u64(), payload["totalSteps"].as_u64()) {
+        (Some(step), Some(total)) => format!("{step}/{total} "),
+        (Some(step), None) => format!("step {step} "),
+        (None, _) => String::new(),
     }
-    if let Some(percent) = payload["percent"].as_f64() {
-        let _ = write!(text, "{percent:.0}% ");
-    }
-    text + payload["message"].as_str().unwrap_or_default()
 }
 
 fn align(rows: &[Vec<String>]) -> Vec<String> {

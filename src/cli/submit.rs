@@ -4,7 +4,9 @@
 
 use std::io::Read;
 
-use serde_json::{Value, json};
+use serde::Serialize;
+use serde_json::Value;
+use serde_json::value::RawValue;
 
 use super::client::Client;
 use super::failure::{Ending, Failure};
@@ -35,21 +37,30 @@ pub struct Wish {
     delay: Option<String>,
 }
 
+/// What the server is sent. The payload goes as it was written: no number loses its digits.
+#[derive(Serialize)]
+#[serde(rename_all = "camelCase")]
+struct Body<'a> {
+    #[serde(rename = "type")]
+    job_type: &'a str,
+    payload: &'a RawValue,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    idempotency_key: Option<&'a str>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    delay_ms: Option<u64>,
+}
+
 /// Submits, and follows if it is asked to.
 ///
 /// # Errors
 /// `Usage` if the payload is no JSON; what the server refuses.
 pub fn submit(client: &Client, output: &Output, wish: &Wish) -> Result<Ending, Failure> {
-    let mut body = json!({"type": wish.job_type, "payload": payload(&wish.payload)?});
-    if let Some(key) = &wish.key {
-        body["idempotencyKey"] = key.as_str().into();
-    }
-    if let Some(delay) = &wish.delay {
-        let length = config::read_length(delay);
-        let length =
-            length.ok_or_else(|| Failure::Usage(format!("--delay {delay}: expected a duration such as 10s")))?;
-        body["delayMs"] = length.0.into();
-    }
+    let body = Body {
+        job_type: &wish.job_type,
+        payload: &payload(&wish.payload)?,
+        idempotency_key: wish.key.as_deref(),
+        delay_ms: wish.delay.as_deref().map(delay).transpose()?,
+    };
     let job = client.post("/api/jobs", &body)?.json()?;
     let no_id = || Failure::Refused("the answer names no job: is this a longhaul server?".to_owned());
     let id = job["id"].as_str().ok_or_else(no_id)?.to_owned();
@@ -82,7 +93,12 @@ fn print_result(client: &Client, output: &Output, id: &str) -> Result<(), Failur
     }
 }
 
-fn payload(written: &str) -> Result<Value, Failure> {
+fn delay(written: &str) -> Result<u64, Failure> {
+    let length = config::read_length(written).map(|length| length.0);
+    length.ok_or_else(|| Failure::Usage(format!("--delay {written}: expected a duration such as 10s")))
+}
+
+fn payload(written: &str) -> Result<Box<RawValue>, Failure> {
     let (text, from) = match written.strip_prefix('@') {
         Some(path) => {
             let file = std::fs::File::open(path).map_err(|why| Failure::Usage(format!("{path}: {why}")))?;

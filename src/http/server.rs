@@ -149,7 +149,8 @@ where
 {
     let answer = service_fn(move |request: hyper::Request<Incoming>| {
         let app = app.clone();
-        async move { Ok::<_, Infallible>(app.answer(request).await) }
+        // In a box: hyper keeps room for this future as long as the connection is open, streams that only wait included.
+        Box::pin(async move { Ok::<_, Infallible>(app.answer(request).await) })
     });
     let mut connection = std::pin::pin!(builder.serve_connection(socket, answer));
     let ended = tokio::select! {

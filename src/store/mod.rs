@@ -239,7 +239,8 @@ pub trait Store: Send + Sync {
     /// whoever needs to know of a hole asks for `bounds` afterwards. A key seek, not a search.
     fn events(&self, after: Position, limit: usize) -> Result<Vec<Logged>, Error>;
 
-    /// The entries at these positions (rising), as far as they are kept, also below the floor.
+    /// The entries at these positions (rising), as far as they are kept, also below the floor. Those of a job that is
+    /// forgotten meanwhile may be there in part: who must know asks for the job afterwards.
     fn entries(&self, positions: &[Position]) -> Result<Vec<Logged>, Error>;
 
     /// Block `number` of a job's older positions: 64 of them.
@@ -252,8 +253,9 @@ pub trait Store: Send + Sync {
     fn ended_before(&self, failed: bool, before: Timestamp, limit: usize) -> Result<Vec<JobId>, Error>;
 
     /// Removes ended jobs with their records, bodies, keys, index rows and entries, and raises the floor past the
-    /// last of those entries, in one durable step. Ids that are not there, or not ended, are passed over. Readers stop
-    /// seeing the jobs, and see the new floor, a moment before that: a crash in between brings them back whole.
+    /// last of those entries, in one durable step. Ids that are not there, or not ended, are passed over. The
+    /// floor rises for readers a moment before that, and then the jobs are gone: a crash in between brings them back
+    /// whole.
     ///
     /// Only one thread calls this and `commit`.
     fn forget(&self, ids: &[JobId]) -> Result<(), Error>;

@@ -2,6 +2,7 @@
 
 #![allow(clippy::unwrap_used, clippy::print_stdout, clippy::print_stderr, missing_docs)]
 
+mod cli;
 mod ends;
 mod kills;
 mod mcp;
@@ -12,3 +13,5 @@ mod session;
 mod stalls;
 mod support;
 mod tidy;
+mod tokens;
+mod verify;

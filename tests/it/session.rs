@@ -1,7 +1,8 @@
 //! The README's session, executed: each command as it is printed, and below it what it is said to print.
 //!
-//! In: the `console` block of `README.md`. Out: nothing, or the line that did not come. Digits are not compared, and `…`
-//! stands for anything. Waits for lines, never for time; only a session that hangs runs into the limit.
+//! In: the `console` block of `README.md`, and the binary under test or the one that `LONGHAUL_BINARY` names (an absolute
+//! path). Out: nothing, or the line that did not come. Digits are not compared, and `…` stands for anything. Waits for
+//! lines, never for time; only a session that hangs runs into the limit.
 
 use std::io::{BufRead, BufReader, Write};
 use std::net::TcpListener;
@@ -64,7 +65,7 @@ impl Shell {
             .current_dir(dir)
             .env("LONGHAUL_SERVER_LISTEN", format!("127.0.0.1:{port}"))
             .env("LONGHAUL_SERVER", format!("http://127.0.0.1:{port}"))
-            .env("BIN", env!("CARGO_BIN_EXE_longhaul"))
+            .env("BIN", std::env::var_os("LONGHAUL_BINARY").unwrap_or_else(|| env!("CARGO_BIN_EXE_longhaul").into()))
             .stdin(Stdio::piped())
             .stdout(Stdio::piped())
             .stderr(Stdio::null())

@@ -95,7 +95,7 @@ impl Sled {
                     let from = usize::try_from(offset).unwrap_or(usize::MAX).min(bytes.len());
                     bytes.slice(from..from.saturating_add(length).min(bytes.len()))
                 }),
-                None => found.filter(|_| !shown.is_leaving(job)),
+                None => found,
             }
         } else {
             read_file(&self.body_path(job, name), offset, length)

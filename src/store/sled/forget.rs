@@ -1,7 +1,7 @@
 //! Retention: ended jobs go with all that belongs to them, and the floor rises past their last entry.
 //!
-//! In: ids, a small group at a time. Out: nothing, once it is durable. Readers stop seeing the jobs first, then they go
-//! in one step; chunks stay as far as entries of other jobs are in them.
+//! In: ids, a small group at a time. Out: nothing, once it is durable. The floor rises for readers first, then all goes in
+//! one step; chunks stay as far as entries of other jobs are in them.
 
 use std::collections::{BTreeMap, HashSet};
 
@@ -43,12 +43,10 @@ impl Sled {
         piles.cells.put(keys::STANDING, codec::encode(Kind::Own, &standing));
         {
             let mut shown = self.shown();
-            shown.leaving = leaving.keys().copied().collect();
             shown.bounds.floor = writer.floor;
             shown.totals = writer.totals();
         }
         self.write_through(trees, &piles)?;
-        self.shown().leaving.clear();
         for (id, head) in &leaving {
             large_bodies(head).for_each(|name| self.remove_body_file(*id, name));
         }

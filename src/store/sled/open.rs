@@ -264,7 +264,7 @@ fn assemble(options: &Options, trees: Trees, lock: File, before_sync: Option<Bef
         options: options.clone(),
         trees: Mutex::new(Some(Arc::new(trees))),
         writer: Mutex::new(Some(Box::new(writer))),
-        shown: Mutex::new(Shown { bounds, totals, in_flight: None, leaving: Vec::new() }),
+        shown: Mutex::new(Shown { bounds, totals, in_flight: None }),
         body_bytes: AtomicU64::new(bytes),
         operations: AtomicU64::new(0),
         failed: AtomicBool::new(false),

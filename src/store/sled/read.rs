@@ -66,9 +66,8 @@ impl Sled {
         self.count(1);
         let Some(bytes) = trees.keys.get(row).map_err(failure)? else { return Ok(None) };
         let id = codec::decode(Kind::Key, &bytes).map_err(|damage| damage.at(format!("the key row {row:02x?}")))?;
-        let shown = self.shown();
-        let is_new = matches!(shown.head_before(id), Some(None));
-        Ok((!is_new && !shown.is_leaving(id)).then_some(id))
+        let is_new = matches!(self.shown().head_before(id), Some(None));
+        Ok((!is_new).then_some(id))
     }
 
     pub(super) fn read_block(&self, trees: &Trees, id: JobId, number: u32) -> Result<Vec<Position>, Error> {
@@ -76,12 +75,8 @@ impl Sled {
         let Some(bytes) = trees.bodies.get(keys::block(id, number)).map_err(failure)? else { return Ok(Vec::new()) };
         let block = codec::decode(Kind::Block, &bytes)
             .map_err(|damage| damage.at(format!("block {number} of the trail of job {id}")))?;
-        let shown = self.shown();
-        let hidden = match shown.head_before(id) {
-            Some(before) => before.is_none_or(|head| head.trail.blocks <= number),
-            None => shown.is_leaving(id),
-        };
-        Ok(if hidden { Vec::new() } else { block })
+        let is_new = |before: Option<Arc<Head>>| before.is_none_or(|head| head.trail.blocks <= number);
+        Ok(if self.shown().head_before(id).is_some_and(is_new) { Vec::new() } else { block })
     }
 
     pub(super) fn read_cells(&self, trees: &Trees, prefix: &str) -> Result<Vec<(String, Bytes)>, Error> {
@@ -114,8 +109,7 @@ impl Sled {
             let id = id_in("index", &key, keys::row_id(&key))?;
             // One that ends with the commit in flight has not ended yet.
             let unfinished = |head: Option<Arc<Head>>| head.is_none_or(|head| !head.job.status().is_terminal());
-            let shown = self.shown();
-            if !shown.is_leaving(id) && !shown.head_before(id).is_some_and(unfinished) {
+            if !self.shown().head_before(id).is_some_and(unfinished) {
                 ids.push(id);
             }
         }
@@ -183,8 +177,8 @@ impl Sled {
                 found.extend(here.pop_front());
             }
         }
-        let shown = self.shown();
-        found.retain(|logged| logged.position <= shown.bounds.last && !shown.is_leaving(logged.job));
+        let last = self.shown().bounds.last;
+        found.retain(|logged| logged.position <= last);
         Ok(found)
     }
 }

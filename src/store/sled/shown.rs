@@ -31,17 +31,9 @@ pub struct Shown {
     pub totals: Totals,
     /// The commit under way, if any.
     pub in_flight: Option<InFlight>,
-    /// Jobs that are being forgotten: readers stop seeing them before they go, so that nobody finds half of one. A
-    /// crash in between brings them back whole, to be forgotten again.
-    pub leaving: Vec<JobId>,
 }
 
 impl Shown {
-    /// Whether the job is being forgotten.
-    pub fn is_leaving(&self, id: JobId) -> bool {
-        self.leaving.contains(&id)
-    }
-
     /// The job's head before the commit under way, if that touches it.
     pub fn head_before(&self, id: JobId) -> Option<Option<Arc<Head>>> {
         let heads = &self.in_flight.as_ref()?.heads;
@@ -50,7 +42,7 @@ impl Shown {
 
     /// The head to show where the trees hold `found`.
     pub fn head(&self, id: JobId, found: Option<Arc<Head>>) -> Option<Arc<Head>> {
-        if self.is_leaving(id) { None } else { self.head_before(id).unwrap_or(found) }
+        self.head_before(id).unwrap_or(found)
     }
 
     /// The body's bytes before the commit under way, if that touches it.

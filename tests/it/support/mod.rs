@@ -9,7 +9,6 @@ pub mod sse;
 
 pub use client::{Answer, Client};
 pub use server::{Server, TRIAL};
-pub use sse::{Event, Stream};
 
 /// Whether the long forms are asked for.
 pub fn is_long() -> bool {
