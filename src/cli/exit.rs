@@ -16,7 +16,7 @@ pub const CANCELED: u8 = 3;
 pub const UNREACHABLE: u8 = 4;
 /// The server said no.
 pub const REFUSED: u8 = 5;
-/// The store does not hold together, or cannot be used.
+/// The store does not hold together, or failed while it was used.
 pub const STORE_DAMAGED: u8 = 6;
 /// Another process holds the store.
 pub const STORE_LOCKED: u8 = 7;
@@ -27,6 +27,8 @@ pub const SIGNALED: u8 = 128;
 pub fn of_store(error: &store::Error) -> ExitCode {
     ExitCode::from(match error {
         store::Error::Locked(_) => STORE_LOCKED,
-        store::Error::Corrupt { .. } | store::Error::Unavailable(_) => STORE_DAMAGED,
+        store::Error::Corrupt { .. } => STORE_DAMAGED,
+        // A directory that cannot be used is a matter of settings; nothing is said of what is in it.
+        store::Error::Unavailable(_) => USAGE,
     })
 }

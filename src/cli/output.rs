@@ -2,7 +2,7 @@
 //!
 //! In: values and texts, also from servers and jobs. Out: lines. Nothing that a job says can steer the terminal.
 
-use std::io::{self, ErrorKind, IsTerminal, Read, Write};
+use std::io::{self, ErrorKind, IsTerminal, Write};
 
 use indicatif::{MultiProgress, ProgressBar, ProgressDrawTarget, ProgressStyle};
 use serde_json::Value;
@@ -64,22 +64,6 @@ impl Output {
     /// `Closed` if nobody reads any more.
     pub fn value(&self, value: &Value) -> Result<(), Failure> {
         self.bars.suspend(|| writeln!(io::stdout().lock(), "{value}")).map_err(|error| closed(&error))
-    }
-
-    /// A body as it comes, and a line end.
-    ///
-    /// # Errors
-    /// `Closed` if nobody reads any more; `Refused` if it breaks off.
-    pub fn body(&self, mut body: impl Read) -> Result<(), Failure> {
-        let mut stdout = io::stdout().lock();
-        let mut buffer = vec![0; 64 << 10];
-        loop {
-            let length = body.read(&mut buffer).map_err(|why| Failure::Refused(format!("it broke off: {why}")))?;
-            if length == 0 {
-                return writeln!(stdout).and_then(|()| stdout.flush()).map_err(|error| closed(&error));
-            }
-            stdout.write_all(&buffer[..length]).map_err(|error| closed(&error))?;
-        }
     }
 
     /// What a person should know beside the result.

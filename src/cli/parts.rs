@@ -4,7 +4,7 @@ use std::sync::Arc;
 
 use crate::clock::Clock;
 use crate::config::{Config, Run};
-use crate::handler::command::{Check, Program};
+use crate::handler::command::{Check, Program, strays};
 use crate::handler::demo::Analysis;
 use crate::handler::{Handler, Handlers};
 use crate::service::{Catalogue, Tool};
@@ -70,7 +70,9 @@ pub fn handlers(config: &Config, catalogue: &Arc<Catalogue>) -> Result<Handlers,
     for tool in &config.tools {
         let handler: Arc<dyn Handler> = match &tool.run {
             Run::Command(settings) => {
-                let program = Program::new(settings.clone(), check(&tool.tool, catalogue));
+                let mut settings = settings.clone();
+                settings.env.push((strays::MARK.into(), mark(config)));
+                let program = Program::new(settings, check(&tool.tool, catalogue));
                 Arc::new(program.map_err(|why| format!("tool {}: command: {why}", tool.tool.name))?)
             }
             Run::Demo { pace } => Arc::new(Analysis::new(*pace)),
@@ -80,6 +82,12 @@ pub fn handlers(config: &Config, catalogue: &Arc<Catalogue>) -> Result<Handlers,
         handlers.insert(tool.tool.job_type.clone(), handler);
     }
     Ok(handlers)
+}
+
+/// What names this store among all on this machine, in the environment of its children.
+pub fn mark(config: &Config) -> String {
+    let path = config.data_dir.canonicalize().unwrap_or_else(|_| config.data_dir.clone());
+    path.to_string_lossy().into_owned()
 }
 
 /// Results are checked only against a schema that there is.

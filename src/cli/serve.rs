@@ -18,6 +18,7 @@ use crate::clock::{Clock, System};
 use crate::config::Config;
 use crate::core::{self, Fatal, Handle, LocalWork};
 use crate::events::Published;
+use crate::handler::command::strays;
 use crate::job::Rules;
 use crate::metrics::Metrics;
 use crate::run::Runner;
@@ -97,6 +98,10 @@ fn start(config: &Config) -> Result<Running, NoStart> {
     }
     let clock: Arc<dyn Clock> = Arc::new(System);
     let store: Arc<dyn Store> = Arc::new(store::sled::Sled::open(&parts::store(config))?);
+    let strays = strays::end(&parts::mark(config));
+    if strays > 0 {
+        tracing::warn!(strays, "programs of the last server were still running and have been ended");
+    }
     let tools = config.tools.iter().map(|tool| tool.tool.clone()).collect();
     let catalogue = Arc::new(Catalogue::new(tools).map_err(NoStart::Other)?);
     let handlers = Arc::new(parts::handlers(config, &catalogue).map_err(NoStart::Other)?);
@@ -137,7 +142,7 @@ async fn serve(config: &Config, mut running: Running) -> u8 {
         Ok(server) => server,
         Err(why) => {
             output::complain(&why);
-            return exit::FAILED;
+            return exit::USAGE;
         }
     };
     tokio::spawn(running.published.announcer());
@@ -173,9 +178,7 @@ async fn bind(config: &Config, running: &Running) -> Result<http::Server, String
         shutdown: running.shutdown.clone(),
     };
     let options = parts::http(config, &*running.clock);
-    let server = http::Server::bind(&options, http_parts)
-        .await
-        .map_err(|why| format!("cannot listen on {}: {why}", config.listen))?;
+    let server = http::Server::bind(&options, http_parts).await.map_err(|why| why.to_string())?;
     let address = server.address().map_err(|why| why.to_string())?;
     output::say(&format!("longhaul {} serves on http://{address}", env!("CARGO_PKG_VERSION")));
     Ok(server)

@@ -16,6 +16,8 @@ use crate::config;
 
 /// Largest payload that is read from a file or stdin; what the server takes is `server.max_body`.
 pub const PAYLOAD_MAX: u64 = 1 << 30;
+/// Most of a result that is printed, in bytes: more than any server keeps by default.
+pub const RESULT_MAX: u64 = 1 << 30;
 
 /// What to submit.
 #[derive(Debug, clap::Args)]
@@ -74,20 +76,28 @@ pub fn submit(client: &Client, output: &Output, wish: &Wish) -> Result<Ending, F
     }
     output.note(&id);
     let ending = watch::job(client, output, &id, Stream::Err)?;
-    if ending == Ending::Done {
+    if output.json {
+        output.value(&client.get(&format!("/api/jobs/{id}"), &[])?.json()?)?;
+    } else if ending == Ending::Done {
         print_result(client, output, &id)?;
     }
     Ok(ending)
 }
 
-/// The result as JSON; a text as itself, unless JSON was asked for.
+/// The result as JSON; a text as itself, however long.
 fn print_result(client: &Client, output: &Output, id: &str) -> Result<(), Failure> {
     let job = client.get(&format!("/api/jobs/{id}"), &[])?.json()?;
     match job.get("result") {
-        Some(Value::String(text)) if !output.json => output.line(text),
+        Some(Value::String(text)) => output.line(text),
         Some(result) => output.value(result),
         None if job.get("resultUrl").is_some() => {
-            output.body(client.body(&format!("/api/jobs/{id}/result"))?.into_reader())
+            let mut result = String::new();
+            let body = client.body(&format!("/api/jobs/{id}/result"))?.into_reader();
+            body.take(RESULT_MAX).read_to_string(&mut result).map_err(|why| Failure::Refused(why.to_string()))?;
+            match serde_json::from_str::<String>(&result) {
+                Ok(text) => output.line(&text),
+                Err(_) => output.line(&result),
+            }
         }
         None => output.line("null"),
     }

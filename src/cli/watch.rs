@@ -20,7 +20,9 @@ const WAITING_MAX: usize = 64;
 /// # Errors
 /// `Usage` for too many; what `follow` says.
 pub fn watch(client: &Client, output: &Output, ids: &[String]) -> Result<Ending, Failure> {
-    match ids {
+    let mut seen = std::collections::HashSet::new();
+    let ids: Vec<String> = ids.iter().filter(|id| seen.insert(id.as_str())).cloned().collect();
+    match &ids[..] {
         [] => feed(client, output),
         [id] => job(client, output, id, Stream::Out),
         ids if ids.len() > WATCH_MAX => Err(Failure::Usage(format!("at most {WATCH_MAX} jobs can be watched at once"))),

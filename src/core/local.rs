@@ -136,18 +136,31 @@ fn json(data: &Bytes) -> Option<Json> {
     std::str::from_utf8(data).ok().map(|text| Json(text.into()))
 }
 
+/// Enough of a result for its summary: a character takes at most twelve bytes of JSON.
+const SUMMARY_BYTES: usize = 12 * SUMMARY_CHARS_MAX;
+
+/// The text that a JSON string begins with, where only its beginning is at hand; `None` if it is no string.
+fn beginning_of_text(json: &[u8]) -> Option<String> {
+    if let Ok(whole) = serde_json::from_slice(json) {
+        return Some(whole);
+    }
+    let start = String::from_utf8_lossy(json.strip_prefix(b"\"")?).into_owned();
+    // Cut within an escape, it is one again after at most that many characters less.
+    const ESCAPES_MAX: usize = 12;
+    let ends = start.char_indices().rev().take(ESCAPES_MAX).map(|(at, _)| at);
+    std::iter::once(start.len())
+        .chain(ends)
+        .find_map(|end| serde_json::from_str(&format!("\"{}\"", &start[..end])).ok())
+}
+
 /// The handler's summary, else the beginning of the result's text (contract 1).
 fn summary(output: &Output) -> String {
     let text = match (&output.summary, &output.data) {
         (Some(summary), _) => summary.clone(),
         (None, None) => String::new(),
         (None, Some(data)) => {
-            let head = &data[..data.len().min(8 * SUMMARY_CHARS_MAX)];
-            match data.len() <= head.len() {
-                true => serde_json::from_slice::<String>(data)
-                    .unwrap_or_else(|_| String::from_utf8_lossy(data).into_owned()),
-                false => String::from_utf8_lossy(head).trim_start_matches('"').to_owned(),
-            }
+            let head = &data[..data.len().min(SUMMARY_BYTES)];
+            beginning_of_text(head).unwrap_or_else(|| String::from_utf8_lossy(head).into_owned())
         }
     };
     text.chars().take(SUMMARY_CHARS_MAX).collect()

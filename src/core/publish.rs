@@ -68,6 +68,10 @@ impl Core {
             super::count::group(&self.parts.metrics, &group, self.parts.clock.tick().saturating_sub(began));
         }
         self.settle(&landed);
+        for logged in &landed.logged {
+            let event = logged.entry.event_type().unwrap_or("quiet");
+            tracing::debug!(job = %logged.job, job_type = %logged.job_type, position = logged.position.0, event);
+        }
         if !landed.logged.is_empty() {
             self.parts.published.publish(landed.changed.clone(), &landed.logged);
         }

@@ -1,6 +1,6 @@
 //! The loop: wait, gather a group, decide it, commit it, publish it, sweep a little.
 
-use std::collections::HashMap;
+use std::collections::{HashMap, HashSet};
 use std::sync::Arc;
 use std::time::Instant;
 
@@ -86,6 +86,8 @@ pub(super) struct Core {
     pub disk: super::decide::Disk,
     pub signs: Arc<Signs>,
     pub default_rules: Rules,
+    /// Types without a tool, whose jobs wait.
+    held_types: HashSet<Arc<str>>,
     timer: Option<(Timestamp, Receiver<Instant>)>,
     /// The last group stopped handing out claims because it was full.
     pub more_claims: bool,
@@ -120,6 +122,7 @@ pub fn start(
         disk: super::decide::Disk::default(),
         signs: Arc::default(),
         default_rules: Rules::default(),
+        held_types: HashSet::new(),
         timer: None,
         more_claims: false,
     };
@@ -139,9 +142,18 @@ impl Core {
         }
         let now = self.parts.clock.now();
         for head in heads {
+            self.hold_if_unconfigured(&head.job.spec.job_type);
             self.queue.pending(&head.job, now);
             self.table.payload_bytes += head.job.spec.payload.len;
             self.table.live.insert(head.job.id(), Live { head: head.clone(), held: None });
+        }
+    }
+
+    /// Jobs whose tool is not configured (any more) wait until it is: a slip in a configuration must not fail them.
+    fn hold_if_unconfigured(&mut self, job_type: &Arc<str>) {
+        if !self.parts.rules.contains_key(job_type) && self.held_types.insert(job_type.clone()) {
+            tracing::warn!(%job_type, "no tool is configured for this type: its jobs wait until one is");
+            self.queue.set_limit(job_type, Some(0));
         }
     }
 

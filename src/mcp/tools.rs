@@ -190,10 +190,11 @@ fn unknown(endpoint: &Endpoint, name: &str) -> Error {
     let names: Vec<&str> = configured.chain(helpers).map(|tool| &*tool.name).collect();
     let shown = crate::job::cut(name, 64);
     let mut text = format!("there is no tool {shown}");
-    if let Some(near) = nearest(shown, names.iter().copied()) {
-        text.push_str(&format!("; did you mean {near}?"));
+    match nearest(shown, names.iter().copied()) {
+        Some(near) => text.push_str(&format!("; did you mean {near}? ")),
+        None => text.push_str(". "),
     }
-    text.push_str(" tools/list shows all of them");
+    text.push_str("tools/list shows all of them");
     Error::answered(INVALID_PARAMS, text)
 }
 

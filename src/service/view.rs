@@ -83,6 +83,9 @@ pub struct JobView {
     pub result_url: Option<String>,
     #[serde(skip_serializing_if = "Option::is_none")]
     pub result_summary: Option<Arc<str>>,
+    /// Bytes of the result that were no UTF-8 became U+FFFD (contract 4).
+    #[serde(skip_serializing_if = "std::ops::Not::not")]
+    pub lossy: bool,
     #[serde(skip_serializing_if = "Option::is_none")]
     pub error: Option<ErrorView>,
     pub attempts: u32,
@@ -188,6 +191,7 @@ impl JobView {
             result,
             result_url,
             result_summary: completion.map(|completion| completion.summary.clone()),
+            lossy: completion.is_some_and(|completion| completion.lossy),
             error: error_view(head),
             attempts: job.attempts,
             max_attempts: spec.max_attempts,

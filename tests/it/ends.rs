@@ -137,6 +137,33 @@ fn case_54_a_server_started_right_after_a_kill_opens_its_store() {
     assert_eq!(server.client().ended(&id)["status"], "completed");
 }
 
+/// A `kill -9` left the programs of running attempts behind, so that two attempts of one job ran at once.
+#[test]
+fn the_programs_of_a_killed_server_are_gone_before_the_next_one_serves() {
+    let mut server = Server::start(
+        r#"
+[tools.slow]
+description = "tells its number, then waits with a child in a session of its own"
+run = { kind = "command", command = ["sh", "-c", "setsid sleep 1000 & echo $$ $! > started; wait"], output = "text" }
+"#,
+    );
+    let client = server.client();
+    let id = client.submit_job(json!({"type": "slow", "payload": {}}));
+    let started = server.data_dir().with_file_name("started");
+    let mut pids = String::new();
+    while !pids.ends_with('\n') {
+        pids = std::fs::read_to_string(&started).unwrap_or_default();
+    }
+    let lives = |pid: &str| std::path::Path::new("/proc").join(pid).join("environ").exists();
+    assert!(pids.split_whitespace().all(lives));
+    server.kill();
+    assert!(pids.split_whitespace().any(lives), "a kill leaves them: that is what this is about");
+    server.start_again();
+    assert!(!pids.split_whitespace().any(lives));
+    client.post(&format!("/api/jobs/{id}/cancel"), &json!({}));
+    assert_eq!(client.ended(&id)["status"], "canceled");
+}
+
 /// Row 40 in the real binary: a retry whose server was killed runs after the restart, without anything else waking it.
 #[test]
 fn case_40_a_retry_that_came_due_while_the_server_was_dead_runs_after_the_start() {

@@ -63,6 +63,23 @@ fn case_39_a_job_that_kills_its_server_ends_and_its_neighbours_complete() {
 }
 
 #[test]
+fn jobs_whose_tool_is_no_longer_configured_wait_until_it_is() {
+    let rig = Rig::new();
+    let id = rig.submit();
+    let (store, clock) = rig.crash();
+    let rig = Rig::configured(store, clock, super::rig::options(), [].into());
+    let work = rig.work.clone();
+    let waiting = std::thread::spawn(move || work.claim(1));
+    rig.settle();
+    rig.settle();
+    assert_eq!(rig.job(id).job.status(), Status::Pending);
+    rig.core.drain();
+    waiting.join().expect("told").expect_err("nothing was handed out");
+    let rig = rig.restart(Rules::default());
+    assert_eq!(rig.claim().job, id);
+}
+
+#[test]
 fn a_jump_of_the_clock_loses_no_delayed_job() {
     let rig = Rig::new();
     let mut creation = rig.creation();

@@ -53,8 +53,12 @@ impl Rig {
 
     /// A core on a store that may hold something already: a start, or a restart.
     pub fn on(store: Arc<Memory>, clock: Manual, options: Options, rules: Rules) -> Self {
+        Self::configured(store, clock, options, HashMap::from([(Arc::from(TYPE), rules)]))
+    }
+
+    /// The same with rules for these types alone.
+    pub fn configured(store: Arc<Memory>, clock: Manual, options: Options, rules: HashMap<Arc<str>, Rules>) -> Self {
         let port: Arc<dyn Store> = store.clone();
-        let rules = HashMap::from([(Arc::from(TYPE), rules)]);
         let heads = core::recover(&*port, &clock, &rules).expect("recovery");
         let published = Published::new(&port, heads.clone(), "").expect("published");
         let metrics = Arc::new(Metrics::new([Arc::from(TYPE)], 4));
@@ -74,11 +78,17 @@ impl Rig {
 
     /// Ends this core as a crash would and starts another on the same store.
     pub fn restart(self, rules: Rules) -> Self {
+        let (store, clock) = self.crash();
+        Self::on(store, clock, options(), rules)
+    }
+
+    /// Ends this core as a crash would; what is left.
+    pub fn crash(self) -> (Arc<Memory>, Manual) {
         let (store, clock) = (self.store.clone(), self.clock.clone());
         // Dropping every handle ends the thread without releasing anything.
         drop((self.core, self.work));
         self.ended.lock().expect("one test").recv().expect("the core says so");
-        Self::on(store, clock, options(), rules)
+        (store, clock)
     }
 
     pub fn creation(&self) -> Box<Creation> {

@@ -11,6 +11,7 @@ mod json;
 mod lines;
 mod protocol;
 mod pump;
+pub mod strays;
 
 #[cfg(test)]
 mod tests;
