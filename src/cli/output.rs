@@ -167,7 +167,10 @@ fn share(payload: &Value) -> Option<u64> {
 /// An event as one line: when, whose, what.
 fn event_line(event: &Event) -> String {
     let time = event.timestamp.get(11..19).unwrap_or(&event.timestamp);
-    format!("{time} {} {} {}", event.job_id, event.event_type, event_text(event)).trim_end().to_owned()
+    let text = event_text(event);
+    // One line per event, whatever a handler wrote: nobody may forge the next one.
+    let text = text.trim_end().replace(['\n', '\r'], "⏎");
+    format!("{time} {} {} {text}", event.job_id, event.event_type).trim_end().to_owned()
 }
 
 fn event_text(event: &Event) -> String {

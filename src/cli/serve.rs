@@ -89,6 +89,8 @@ pub fn run(config: Config) -> ExitCode {
         }
     };
     let code = runtime.block_on(serve(&config, running));
+    // After a graceful end there is none; after a failure or a second signal no program may outlive its server.
+    strays::end(&parts::mark(&config));
     std::process::exit(i32::from(code))
 }
 

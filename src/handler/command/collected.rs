@@ -100,7 +100,7 @@ fn string(text: &str) -> Bytes {
 }
 
 fn compacted(value: &str) -> Result<Bytes, Outcome> {
-    json::compact(value).map(Bytes::from).ok_or_else(|| no_json("nested too deeply"))
+    json::compact(value).map(Bytes::from).ok_or_else(|| no_json(json::UNSOUND))
 }
 
 fn no_json(why: &str) -> Outcome {

@@ -2,11 +2,20 @@
 //!
 //! In: valid JSON. Out: the same without the space between. Never parses numbers, so none loses a digit.
 
+use std::fmt;
+
+use serde::de::{Deserialize, Deserializer, MapAccess, SeqAccess, Visitor};
+
 /// Deepest nesting that is kept: what others parse without complaint. Beyond, the value is refused.
 pub const DEPTH_MAX: usize = 120;
 
-/// The same value, compact; `None` if it is nested beyond `DEPTH_MAX`. Text that is no JSON stays none.
+/// Why a value is not kept, for whoever wrote the program.
+pub const UNSOUND: &str = "it is nested too deeply, or holds half a surrogate pair or a number beyond all readers";
+
+/// The same value, compact; `None` if it is nested beyond `DEPTH_MAX`, or is what strict readers refuse: half a surrogate
+/// pair, a number beyond a double's range. One such value in the log would end every client that reads it.
 pub fn compact(text: &str) -> Option<String> {
+    serde_json::from_str::<Sound>(text).ok()?;
     let mut compact = String::with_capacity(text.len());
     let (mut in_string, mut escaped, mut depth) = (false, false, 0usize);
     let mut kept_to = 0;
@@ -40,6 +49,57 @@ pub fn compact(text: &str) -> Option<String> {
     Some(compact)
 }
 
+/// Reads a whole value as strictly as a client would, and keeps nothing of it.
+struct Sound;
+
+impl<'de> Deserialize<'de> for Sound {
+    fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
+        deserializer.deserialize_any(Self)
+    }
+}
+
+impl<'de> Visitor<'de> for Sound {
+    type Value = Self;
+
+    fn expecting(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str("a JSON value")
+    }
+
+    fn visit_bool<E>(self, _: bool) -> Result<Self, E> {
+        Ok(self)
+    }
+
+    fn visit_i64<E>(self, _: i64) -> Result<Self, E> {
+        Ok(self)
+    }
+
+    fn visit_u64<E>(self, _: u64) -> Result<Self, E> {
+        Ok(self)
+    }
+
+    fn visit_f64<E>(self, _: f64) -> Result<Self, E> {
+        Ok(self)
+    }
+
+    fn visit_str<E>(self, _: &str) -> Result<Self, E> {
+        Ok(self)
+    }
+
+    fn visit_unit<E>(self) -> Result<Self, E> {
+        Ok(self)
+    }
+
+    fn visit_seq<A: SeqAccess<'de>>(self, mut items: A) -> Result<Self, A::Error> {
+        while items.next_element::<Self>()?.is_some() {}
+        Ok(self)
+    }
+
+    fn visit_map<A: MapAccess<'de>>(self, mut members: A) -> Result<Self, A::Error> {
+        while members.next_entry::<Self, Self>()?.is_some() {}
+        Ok(self)
+    }
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -52,10 +112,19 @@ mod tests {
     }
 
     #[test]
+    fn what_strict_readers_refuse_is_refused() {
+        for text in [r#""\ud800""#, r#"{"\udc00":1}"#, r#"[{"a":1e400}]"#] {
+            assert_eq!(compact(text), None, "{text}");
+        }
+        assert!(compact(r#"["\ud83d\ude00", 123456789012345678901234567890, -1e-400]"#).is_some());
+    }
+
+    #[test]
     fn a_value_nested_too_deeply_is_refused() {
         let nested = |depth: usize| "[".repeat(depth) + &"]".repeat(depth);
         assert!(compact(&nested(DEPTH_MAX)).is_some());
         assert_eq!(compact(&nested(DEPTH_MAX + 1)), None);
-        assert!(compact(&"[]".repeat(DEPTH_MAX + 1)).is_some());
+        let many = format!("[{}]", vec!["[]"; DEPTH_MAX + 1].join(","));
+        assert!(compact(&many).is_some());
     }
 }

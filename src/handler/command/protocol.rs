@@ -136,7 +136,7 @@ impl Told<'_, '_> {
     fn partial(&self, line: &PartialLine<'_>) {
         match json::compact(line.data.get()) {
             Some(data) => self.context.partial(data.into()),
-            None => self.log("longhaul: ignored a partial that is nested too deeply"),
+            None => self.log(&format!("longhaul: ignored a partial: {}", json::UNSOUND)),
         }
     }
 
@@ -213,7 +213,7 @@ fn result(text: &str, lossy: bool) -> Result<Output, Violation> {
     let line: ResultLine<'_> =
         serde_json::from_str(text).map_err(|why| Violation(violation(&format!("the result line: {why}"))))?;
     let compact = |value: &RawValue| {
-        let deep = || Violation(violation("the result line is nested too deeply"));
+        let deep = || Violation(violation(&format!("the result line: {}", json::UNSOUND)));
         json::compact(value.get()).map(Bytes::from).ok_or_else(deep)
     };
     if line.content.is_some_and(|content| !content.get().starts_with('[')) {

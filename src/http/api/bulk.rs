@@ -3,6 +3,7 @@
 //! A bad line costs only itself. At most `AT_ONCE` lines are under way; then the reading waits, so memory has a bound. The
 //! client has to read answers while it writes: who does neither for long is cut off like any stalled peer.
 
+use std::future::{Future, poll_fn};
 use std::pin::Pin;
 use std::sync::Arc;
 use std::task::{Context, Poll, ready};
@@ -94,7 +95,14 @@ async fn pump(
         for (number, line) in found {
             let Ok(place) = answers.reserve().await else { return };
             let submitter = submitter.clone();
-            place.send(tokio::spawn(async move { submitter.submit(number, line).await }));
+            let mut submit = Box::pin(async move { submitter.submit(number, line).await });
+            // Its first poll hands it to the core: lines take effect in their order, and only their answers are awaited
+            // side by side.
+            let answer = match poll_fn(|cx| Poll::Ready(submit.as_mut().poll(cx))).await {
+                Poll::Ready(answer) => tokio::spawn(std::future::ready(answer)),
+                Poll::Pending => tokio::spawn(submit),
+            };
+            place.send(answer);
         }
         if is_last {
             return;
