@@ -24,7 +24,7 @@ fuzz() {
   [ ! -w /dev/shm ] || tmp=$(mktemp -d -p /dev/shm)
   mkdir -p fuzz/corpus/recovery
   local code=0
-  TMPDIR=$tmp timeout $((1200 + $1)) cargo +nightly fuzz run recovery --sanitizer none \
+  TMPDIR=$tmp timeout $((2400 + $1)) cargo +nightly fuzz run recovery --sanitizer none \
     fuzz/corpus/recovery fuzz/seeds/recovery -- -fork=4 -max_total_time="$1" -max_len=600 -timeout=60 -rss_limit_mb=4096 -print_final_stats=1 || code=$?
   [ "$tmp" = "$scratch" ] || rm -rf "$tmp"
   return "$code"
