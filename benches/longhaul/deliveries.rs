@@ -21,7 +21,7 @@ const POSTERS: usize = 16;
 /// How many events a stream may be behind, in the mean, before the next is posted.
 const BEHIND_MAX: f64 = 256.0;
 /// Makes the event of a new job about 300 bytes long.
-const TAG: &str = "padding-padding-padding-padding";
+const TAG: &str = "padding-padding-padding-padding-padding-padding-padding-padding";
 
 /// What one server reached.
 struct Reached {

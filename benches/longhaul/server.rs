@@ -32,9 +32,10 @@ pub struct Server {
     pub address: SocketAddr,
 }
 
-/// A directory on a real disk, gone when dropped: the system's temporary ones may be in memory.
+/// A directory that is gone when dropped: in `TMPDIR` if that is set, else among the build's files and so on a real disk.
 pub fn directory() -> Result<TempDir> {
-    Ok(tempfile::tempdir_in(env!("CARGO_TARGET_TMPDIR"))?)
+    let root = std::env::var_os("TMPDIR").unwrap_or_else(|| env!("CARGO_TARGET_TMPDIR").into());
+    Ok(tempfile::tempdir_in(root)?)
 }
 
 /// Where a server with this directory keeps its store.
