@@ -10,6 +10,7 @@ mod files;
 mod forget;
 mod keys;
 mod open;
+mod reached;
 mod read;
 mod shown;
 #[cfg(test)]
@@ -233,9 +234,11 @@ impl Store for Sled {
         let trees = self.trees.lock().unwrap_or_else(PoisonError::into_inner).take();
         let Some(trees) = trees else { return Ok(()) };
         contained(|| {
-            trees.sync(self.options.durability)?;
+            // Whatever the setting: what is noted as reached must be there.
+            trees.sync(Durability::Disk)?;
             drop(trees);
-            Ok(())
+            let failed = self.failed.load(Ordering::Relaxed);
+            if failed { Ok(()) } else { reached::note(&self.options.dir, &self.shown().bounds) }
         })?;
         *self.lock.lock().unwrap_or_else(PoisonError::into_inner) = None;
         Ok(())

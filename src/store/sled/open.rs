@@ -15,7 +15,7 @@ use super::super::{Bounds, Error, Totals, mint_epoch};
 use super::body::{FOLDER, file_named, is_unfinished};
 use super::shown::Shown;
 use super::writer::Writer;
-use super::{BeforeSync, Options, Sled, Trees, contained, failure, files, keys, read, refusal};
+use super::{BeforeSync, Options, Sled, Trees, contained, failure, files, keys, reached, read, refusal};
 use crate::job::{Epoch, Job, Position};
 
 /// The layout of records and keys; another one is refused.
@@ -38,6 +38,7 @@ pub fn open(options: &Options, before_sync: Option<BeforeSync>) -> Result<Sled, 
         return Err(error);
     }
     let store = open_existing(options, before_sync)?;
+    reached::note(dir, &store.shown().bounds)?;
     contained(|| store.with_trees(|trees| store.sweep(trees))).map_err(|error| advise(dir, error))?;
     Ok(store)
 }
@@ -58,7 +59,9 @@ fn open_existing(options: &Options, before_sync: Option<BeforeSync>) -> Result<S
     require_data(dir)?;
     let store = contained(|| {
         let trees = open_trees(dir, options.cache_bytes)?;
-        assemble(options, trees, lock, before_sync)
+        let store = assemble(options, trees, lock, before_sync)?;
+        reached::check(dir, &store.shown().bounds)?;
+        Ok(store)
     });
     store.map_err(|error| advise(dir, error))
 }

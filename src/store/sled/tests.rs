@@ -344,3 +344,29 @@ fn an_old_id_is_looked_up_before_it_is_taken_for_new() {
     }
     job(5).create(&store);
 }
+
+/// sled takes what it can read of a damaged file for all there is: acknowledged jobs were silently gone, and ids issued again.
+#[test]
+fn a_data_file_that_holds_less_than_was_acknowledged_is_refused_and_nothing_is_swept() {
+    let place = Place::new();
+    let (mut first, mut second) = (job(1), job(2));
+    let store = place.open();
+    store.commit(&[creation(&mut first)]).expect("works")[0].expect("new");
+    store.close().expect("closes");
+    let saved: Vec<_> = ["db", "conf"].map(|name| (name, fs::read(place.path(name)).expect("readable"))).into();
+    let store = place.open();
+    store.commit(&[creation(&mut second)]).expect("works")[0].expect("new");
+    let large = vec![7; BODY_SMALL_MAX + 1];
+    let name = BodyRef::of(Part::Result, 1, &large);
+    store.bring(second.spec.id, name, &large).expect("brought");
+    store.close().expect("closes");
+    for snapshot in names(&place.options().dir).iter().filter(|name| name.starts_with("snap.")) {
+        fs::remove_file(place.path(snapshot)).expect("removed");
+    }
+    for (name, bytes) in saved {
+        fs::write(place.path(name), bytes).expect("put back");
+    }
+    let why = place.refusal();
+    assert!(why.contains("entries are lost") && why.contains("-2 and now ends at"), "{why}");
+    assert_eq!(names(&place.path("bodies")).len(), 1, "what may yet be needed is left alone");
+}
