@@ -38,7 +38,7 @@ pub fn open(options: &Options, before_sync: Option<BeforeSync>) -> Result<Sled, 
         return Err(error);
     }
     let store = open_existing(options, before_sync)?;
-    reached::note(dir, &store.shown().bounds)?;
+    reached::note(dir, &store.shown().bounds);
     contained(|| store.with_trees(|trees| store.sweep(trees))).map_err(|error| advise(dir, error))?;
     Ok(store)
 }

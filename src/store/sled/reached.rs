@@ -34,9 +34,10 @@ pub fn check(dir: &Path, found: &Bounds) -> Result<(), Error> {
     Err(damaged(format!("the log had reached {known} and now ends at {found}: entries are lost")))
 }
 
-/// Notes how far the log reaches: everything up to there must be synced. Durable when it returns.
-pub fn note(dir: &Path, bounds: &Bounds) -> Result<(), Error> {
-    let write = || {
+/// Notes how far the log reaches: everything up to there must be synced. Durable when it returns. A disk that has no room
+/// for it leaves the last note in place, which is as true, and keeps nobody from serving.
+pub fn note(dir: &Path, bounds: &Bounds) {
+    let write = || -> std::io::Result<()> {
         let new = dir.join(format!("{FILE}.new"));
         let mut file = File::create(&new)?;
         writeln!(file, "{}", EventId { epoch: bounds.epoch, position: bounds.last })?;
@@ -44,5 +45,7 @@ pub fn note(dir: &Path, bounds: &Bounds) -> Result<(), Error> {
         fs::rename(&new, dir.join(FILE))?;
         sync_folder(dir)
     };
-    write().map_err(refusal(format!("cannot write {} in {}", FILE, dir.display())))
+    if let Err(error) = write() {
+        tracing::warn!(%error, dir = %dir.display(), "cannot write {FILE}");
+    }
 }
