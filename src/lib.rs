@@ -6,6 +6,7 @@ pub mod clock;
 pub mod config;
 pub mod core;
 pub mod events;
+pub mod fault;
 pub mod handler;
 pub mod http;
 pub mod job;

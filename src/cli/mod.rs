@@ -139,6 +139,11 @@ enum TokenCommand {
 
 /// Runs the command of this process's arguments. Blocks until it is over.
 pub fn main() -> ExitCode {
+    #[cfg(any(debug_assertions, feature = "trial"))]
+    if let Err(why) = arm_faults() {
+        output::complain(&why);
+        return failure::exit_code(&Err(Failure::Usage(why)));
+    }
     // clap exits by itself: 0 after help, 2 for what it does not understand.
     let result = match Arguments::parse().command {
         Command::Serve(settings) => match logging::start().and_then(|()| settings.read()) {
@@ -158,6 +163,13 @@ pub fn main() -> ExitCode {
         Err(failure) => output::complain(&failure.to_string()),
     }
     failure::exit_code(&result)
+}
+
+/// Arms the faults that a test asks for.
+#[cfg(any(debug_assertions, feature = "trial"))]
+fn arm_faults() -> Result<(), String> {
+    let wish = |name: &str| std::env::var(name).ok();
+    crate::fault::arm(wish("LONGHAUL_CRASH").as_deref(), wish("LONGHAUL_BREACH").as_deref())
 }
 
 /// Runs a command that asks a server.

@@ -17,20 +17,21 @@ const FUNCTION_LINES_MAX: usize = 60;
 /// Each module, and what it may import; the map in `src/README.md` says why.
 const IMPORTS: &[(&str, &[&str])] = &[
     ("job", &[]),
+    ("fault", &[]),
     ("clock", &["job"]),
     ("net", &["job"]),
     ("shutdown", &["job"]),
     ("metrics", &["job"]),
     ("work", &["job"]),
-    ("store", &["job", "clock"]),
+    ("store", &["fault", "job", "clock"]),
     ("events", &["job", "store"]),
-    ("core", &["job", "clock", "work", "store", "events", "metrics"]),
-    ("service", &["job", "clock", "store", "events", "core", "metrics"]),
+    ("core", &["fault", "job", "clock", "work", "store", "events", "metrics"]),
+    ("service", &["fault", "job", "clock", "store", "events", "core", "metrics"]),
     ("handler", &["job", "clock", "work", "net"]),
-    ("run", &["job", "clock", "work", "handler", "shutdown", "metrics"]),
+    ("run", &["fault", "job", "clock", "work", "handler", "shutdown", "metrics"]),
     ("remote", &["job", "clock", "work", "net"]),
     ("mcp", &["job", "clock", "service", "events"]),
-    ("http", &["job", "clock", "work", "service", "events", "mcp", "shutdown", "metrics"]),
+    ("http", &["fault", "job", "clock", "work", "service", "events", "mcp", "shutdown", "metrics"]),
 ];
 
 /// A word, and the places in `src/` that may say it.

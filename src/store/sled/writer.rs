@@ -11,6 +11,7 @@ use ::sled::{Batch, IVec, Transactional};
 use super::super::codec::Buffer;
 use super::super::{Durability, Error};
 use super::{Sled, Trees, failure, refusal};
+use crate::fault::{self, Breach, Point};
 use crate::job::{Head, JobId, Position};
 
 /// What would cost operations to look up for each commit.
@@ -89,6 +90,13 @@ impl Trees {
         if trees.is_empty() {
             return Ok(0);
         }
+        if fault::is_broken(Breach::SeparateBatches) {
+            for (tree, pile) in &touched {
+                tree.apply_batch(pile.batch.clone()).map_err(failure)?;
+                fault::point(Point::BetweenBatches);
+            }
+            return Ok(touched.iter().map(|(_, pile)| pile.count).sum());
+        }
         let done = Transactional::<()>::transaction(&trees[..], |views| {
             for (view, (_, pile)) in views.iter().zip(&touched) {
                 view.apply_batch(&pile.batch).map_err(ConflictableTransactionError::from)?;
@@ -115,12 +123,19 @@ impl Trees {
 impl Sled {
     /// Makes the writes durable.
     pub(super) fn write_through(&self, trees: &Trees, piles: &Piles) -> Result<(), Error> {
+        fault::point(Point::BeforeCommit);
         self.count(trees.write(piles)?);
         if let Some(hook) = &self.before_sync {
             trees.db.flush().map_err(failure)?;
             hook();
         }
-        trees.sync(self.options.durability)
+        fault::point(Point::BeforeSync);
+        if fault::is_broken(Breach::AnswerBeforeSync) {
+            return trees.sync(Durability::Process);
+        }
+        trees.sync(self.options.durability)?;
+        fault::point(Point::AfterSync);
+        Ok(())
     }
 
     /// Heads of all unfinished jobs; the writer learns their revisions with them.
