@@ -27,7 +27,7 @@ pub const SIGNALED: u8 = 128;
 pub fn of_store(error: &store::Error) -> ExitCode {
     ExitCode::from(match error {
         store::Error::Locked(_) => STORE_LOCKED,
-        store::Error::Corrupt { .. } => STORE_DAMAGED,
+        store::Error::Corrupt { .. } | store::Error::Body { .. } => STORE_DAMAGED,
         // A directory that cannot be used is a matter of settings; nothing is said of what is in it.
         store::Error::Unavailable(_) => USAGE,
     })

@@ -6,6 +6,7 @@ use std::fmt;
 use std::process::ExitCode;
 
 use super::exit;
+use crate::store;
 
 /// How a command that did its work ended.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -85,6 +86,17 @@ impl fmt::Display for Failure {
             ),
             Self::Closed => Ok(()),
         }
+    }
+}
+
+/// What to do about a store that cannot be used, where its error does not say so itself.
+pub fn remedy(error: &store::Error) -> &'static str {
+    match error {
+        store::Error::Unavailable(_) => {
+            ". The server needs a data directory (server.data_dir, --data-dir) that it may write, on a disk with room"
+        }
+        store::Error::Locked(_) => ". One server at a time: stop that one, or name another data directory (--data-dir)",
+        store::Error::Corrupt { .. } | store::Error::Body { .. } => "",
     }
 }
 

@@ -115,6 +115,8 @@ pub enum Refused {
     Unhealthy,
     /// 507 `disk_full`.
     DiskFull,
+    /// 500 `damaged`: this body, and no other, cannot be read from the disk.
+    Damaged(String),
     /// 404 `no_such_job`; also for another principal's.
     NoSuchJob,
     /// 409 `not_dead_lettered`.
@@ -209,9 +211,12 @@ impl Service {
         self.published.readers.ask(question).await.map_err(|_| Refused::Busy)
     }
 
-    /// A store that has failed makes the process unhealthy.
+    /// A store that has failed makes the process unhealthy; one damaged body does not.
     fn failed(&self, error: &store::Error) -> Refused {
         tracing::error!(%error, "the store failed a read");
+        if matches!(error, store::Error::Body { .. }) {
+            return Refused::Damaged(error.to_string());
+        }
         self.set_unhealthy();
         Refused::Unhealthy
     }

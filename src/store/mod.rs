@@ -16,10 +16,10 @@ use std::sync::Arc;
 
 use bytes::Bytes;
 
-use crate::job::{Body, BodyRef, Entry, Epoch, Head, Job, JobId, Logged, Position, Status, Timestamp};
+use crate::job::{Body, BodyRef, Entry, Epoch, Head, Job, JobId, Logged, Part, Position, Status, Timestamp};
 
 /// Why the store could not do it, sorted by remedy.
-#[derive(Debug)]
+#[derive(Debug, Clone)]
 pub enum Error {
     /// The disk or the backend refused. Final for the process (design 5.9): stop; never limp.
     Unavailable(String),
@@ -27,6 +27,15 @@ pub enum Error {
     Corrupt {
         /// What was being read.
         at: String,
+        /// What is wrong with it.
+        why: String,
+    },
+    /// One large body cannot be read. Not final: only its readers are the worse.
+    Body {
+        /// Whose it is.
+        job: JobId,
+        /// Which of the job's.
+        part: Part,
         /// What is wrong with it.
         why: String,
     },
@@ -39,6 +48,7 @@ impl std::fmt::Display for Error {
         match self {
             Self::Unavailable(why) => write!(f, "the store is unavailable: {why}"),
             Self::Corrupt { at, why } => write!(f, "the store is damaged at {at}: {why}"),
+            Self::Body { job, part, why } => write!(f, "the {part:?} of job {job} is damaged: {why}"),
             Self::Locked(who) => write!(f, "the store is locked: {who}"),
         }
     }
@@ -228,7 +238,10 @@ pub trait Store: Send + Sync {
     fn keyed(&self, owner: &str, job_type: &str, key: &str) -> Result<Option<JobId>, Error>;
 
     /// Bytes `offset..offset + limit` of a body, fewer at its end; `None` if there is no such body. Checked against
-    /// its CRC when read whole.
+    /// its CRC when read whole, and a large one in any part.
+    ///
+    /// # Errors
+    /// Also `Error::Body` for a large one that cannot be read: not final.
     fn body(&self, job: JobId, name: BodyRef, offset: u64, limit: usize) -> Result<Option<Bytes>, Error>;
 
     /// The log as far as it is durable.

@@ -13,9 +13,12 @@ use std::time::Duration;
 use super::super::codec::{self, Kind};
 use super::super::{Bounds, Error, Totals, mint_epoch};
 use super::body::{FOLDER, file_named, is_unfinished};
+use super::reached::{Extent, Reached, Standing};
 use super::shown::Shown;
 use super::writer::Writer;
-use super::{BeforeSync, Options, Sled, Trees, contained, failure, files, keys, reached, read, refusal};
+use super::{
+    BeforeSync, Options, Sled, Trees, contained, failure, files, keys, reached, read, refusal, segments, verify,
+};
 use crate::fault::{self, Breach};
 use crate::job::{Epoch, Job, Position};
 
@@ -38,33 +41,49 @@ pub fn open(options: &Options, before_sync: Option<BeforeSync>) -> Result<Sled, 
     {
         return Err(error);
     }
-    let store = open_existing(options, before_sync)?;
-    reached::note(dir, &store.shown().bounds);
-    contained(|| store.with_trees(|trees| store.sweep(trees))).map_err(|error| advise(dir, error))?;
+    let (mut store, doubts) = open_existing(options, before_sync)?;
+    let ready = contained(|| {
+        store.with_trees(|trees| {
+            store.settle_doubts(trees, &doubts)?;
+            store.sweep(trees)
+        })
+    });
+    ready.map_err(|error| advise(dir, error))?;
+    store.reached = store.with_trees(|trees| Ok(Reached::make(dir, &store.extent(trees))))?;
     Ok(store)
 }
 
 /// Opens what is there and leaves it as it is, for `verify`.
-pub fn open_as_it_is(options: &Options) -> Result<Sled, Error> {
+pub fn open_as_it_is(options: &Options) -> Result<(Sled, Doubts), Error> {
     if is_absent(&options.dir)? {
         return Err(Error::Unavailable(format!("there is no store at {}", options.dir.display())));
     }
     open_existing(options, None)
 }
 
-fn open_existing(options: &Options, before_sync: Option<BeforeSync>) -> Result<Sled, Error> {
+/// What opening by itself did not settle.
+pub struct Doubts {
+    /// Why what sled replayed may not be all there was.
+    suspicion: Option<String>,
+    /// What is known from the last time.
+    pub standing: Standing,
+}
+
+fn open_existing(options: &Options, before_sync: Option<BeforeSync>) -> Result<(Sled, Doubts), Error> {
     let dir = &options.dir;
     check_marker(dir)?;
     let lock = lock(dir)?;
     files::remove_unfinished_snapshots(dir).map_err(refusal(format!("cannot clean {}", dir.display())))?;
     require_data(dir)?;
-    let store = contained(|| {
+    let suspicion = segments::suspicion(dir).map_err(refusal(format!("cannot read {}", dir.display())))?;
+    let opened = contained(|| {
         let trees = open_trees(dir, options.cache_bytes)?;
         let store = assemble(options, trees, lock, before_sync)?;
-        reached::check(dir, &store.shown().bounds)?;
-        Ok(store)
+        let extent = store.with_trees(|trees| Ok(store.extent(trees)))?;
+        let standing = reached::check(dir, &extent)?;
+        Ok((store, Doubts { suspicion, standing }))
     });
-    store.map_err(|error| advise(dir, error))
+    opened.map_err(|error| advise(dir, error))
 }
 
 /// Says what to do about damage.
@@ -77,7 +96,7 @@ fn advise(dir: &Path, error: Error) -> Error {
                  It was not replaced by an empty store"
             ),
         },
-        Error::Unavailable(_) | Error::Locked(_) => error,
+        Error::Unavailable(_) | Error::Body { .. } | Error::Locked(_) => error,
     }
 }
 
@@ -162,8 +181,13 @@ fn create(dir: &Path) -> Result<(), Error> {
         }
         let cells = db.open_tree("cells").map_err(failure)?;
         cells.insert(keys::FORMAT, codec::encode(Kind::Own, &FORMAT)).map_err(failure)?;
-        cells.insert(keys::EPOCH, codec::encode(Kind::Own, &mint_epoch())).map_err(failure)?;
+        let epoch = mint_epoch();
+        cells.insert(keys::EPOCH, codec::encode(Kind::Own, &epoch)).map_err(failure)?;
         db.flush().map_err(failure)?;
+        drop((db, cells));
+        let data = File::open(new.join(segments::DATA)).map_err(refusal(what()))?;
+        let bounds = Bounds { epoch, floor: Position(1), last: Position::ZERO };
+        Reached::make(&new, &Extent::of(&bounds, &data));
         Ok(())
     })?;
     fs::write(new.join(MARKER), marker()).map_err(refusal(what()))?;
@@ -274,12 +298,49 @@ fn assemble(options: &Options, trees: Trees, lock: File, before_sync: Option<Bef
         body_bytes: AtomicU64::new(bytes),
         operations: AtomicU64::new(0),
         failed: AtomicBool::new(false),
+        on_failure: std::sync::OnceLock::new(),
         before_sync,
+        reached: None,
         lock: Mutex::new(Some(lock)),
     })
 }
 
 impl Sled {
+    /// How far the store reaches now.
+    pub(super) fn extent(&self, trees: &Trees) -> Extent {
+        Extent::of(&self.shown().bounds, &trees.file)
+    }
+
+    /// Where something may be missing, everything is looked at before it is served; where ids may have been issued that
+    /// are not known here, the log gets a new epoch, so that none is issued twice.
+    fn settle_doubts(&self, trees: &Trees, doubts: &Doubts) -> Result<(), Error> {
+        let Doubts { suspicion, standing } = doubts;
+        let dir = self.options.dir.display();
+        let (doubt, is_other_log) = match standing {
+            Standing::Kept => (None, false),
+            Standing::Shorter => (Some("the data file is shorter than it was"), false),
+            Standing::Copied => (None, true),
+            Standing::Unknown(why) => (Some(why.as_str()), true),
+        };
+        if let Some(doubt) = suspicion.as_deref().or(doubt) {
+            tracing::warn!(%dir, doubt, "looking at all of the store before it is served, as `longhaul verify` does");
+            let report = verify::look_through(self, trees)?;
+            if let Some(first) = report.complaints.first() {
+                let why = format!("{}; that is the first of {} complaints ({doubt})", first.why, report.wrong);
+                return Err(Error::Corrupt { at: first.at.clone(), why });
+            }
+        }
+        if is_other_log {
+            let epoch = mint_epoch();
+            trees.cells.insert(keys::EPOCH, codec::encode(Kind::Own, &epoch)).map_err(failure)?;
+            trees.sync(super::Durability::Disk)?;
+            let before = std::mem::replace(&mut self.shown().bounds.epoch, epoch);
+            let why = doubt.unwrap_or("the directory is a copy that was put back");
+            tracing::warn!(%dir, why, before = before.0, "the log gets a new epoch: readers with older cursors are told");
+        }
+        Ok(())
+    }
+
     /// Removes files of large bodies that no record names: one look-up per file, whatever the history.
     fn sweep(&self, trees: &Trees) -> Result<(), Error> {
         let folder = self.options.dir.join(FOLDER);

@@ -17,6 +17,7 @@ use super::super::chunk::Chunk;
 use super::super::codec::{self, Damage, Kind};
 use super::super::verify::Report;
 use super::super::{Durability, Error};
+use super::reached::Standing;
 use super::{Options, Sled, Trees, failure, keys, open};
 use crate::job::{Head, JobId, Logged, Position};
 
@@ -30,20 +31,26 @@ const CACHE_BYTES: u64 = 64 * 1024 * 1024;
 /// Looks at the store in `dir`.
 pub fn verify(dir: &Path) -> Result<Report, Error> {
     let options = Options { dir: dir.to_path_buf(), cache_bytes: CACHE_BYTES, durability: Durability::Disk };
-    let store = open::open_as_it_is(&options)?;
-    let report = store.with_trees(|trees| {
-        let mut inquiry = Inquiry::new(&store, trees);
-        inquiry.walk_jobs()?;
-        inquiry.walk_log()?;
-        inquiry.walk_index()?;
-        inquiry.walk_keys()?;
-        inquiry.walk_bodies()?;
-        inquiry.walk_cells()?;
-        inquiry.walk_files()?;
-        Ok(inquiry.report)
-    })?;
+    let (store, doubts) = open::open_as_it_is(&options)?;
+    let mut report = store.with_trees(|trees| look_through(&store, trees))?;
+    if let Standing::Unknown(why) = doubts.standing {
+        report.complain(dir.display().to_string(), format!("{why}: how far the log had reached is not known"));
+    }
     super::super::Store::close(&store)?;
     Ok(report)
+}
+
+/// Looks at all of an open store that nobody else uses yet.
+pub fn look_through(store: &Sled, trees: &Trees) -> Result<Report, Error> {
+    let mut inquiry = Inquiry::new(store, trees);
+    inquiry.walk_jobs()?;
+    inquiry.walk_log()?;
+    inquiry.walk_index()?;
+    inquiry.walk_keys()?;
+    inquiry.walk_bodies()?;
+    inquiry.walk_cells()?;
+    inquiry.walk_files()?;
+    Ok(inquiry.report)
 }
 
 /// A job that was looked up, with all its positions.
@@ -70,7 +77,7 @@ struct Inquiry<'a> {
 fn words(damage: Damage) -> String {
     match damage.at("") {
         Error::Corrupt { why, .. } => why,
-        other @ (Error::Unavailable(_) | Error::Locked(_)) => other.to_string(),
+        other @ (Error::Unavailable(_) | Error::Body { .. } | Error::Locked(_)) => other.to_string(),
     }
 }
 
