@@ -3,6 +3,7 @@
 #![allow(clippy::unwrap_used, clippy::print_stdout, clippy::print_stderr, missing_docs)]
 
 mod cli;
+mod crash;
 mod ends;
 mod kills;
 mod mcp;
@@ -11,6 +12,7 @@ mod recovery_replay;
 mod resume;
 mod session;
 mod stalls;
+mod story;
 mod support;
 mod tidy;
 mod tokens;
