@@ -29,6 +29,7 @@ use std::sync::{Arc, Mutex, MutexGuard, OnceLock, PoisonError};
 use bytes::Bytes;
 
 use super::{Bounds, Change, Conflict, Durability, Error, Health, Listing, Query, Store, Totals};
+use crate::fault::{self, Point};
 use crate::job::{BodyRef, Head, JobId, Logged, Position, Timestamp};
 use shown::Shown;
 pub(super) use verify::verify;
@@ -259,6 +260,7 @@ impl Store for Sled {
             trees.sync(Durability::Disk)?;
             let extent = self.extent(&trees);
             drop(trees);
+            fault::point(Point::Closed);
             self.reached.iter().for_each(|reached| reached.settle(&extent));
             Ok(())
         })?;

@@ -3,6 +3,8 @@
 #![allow(clippy::unwrap_used, clippy::print_stdout, clippy::print_stderr, missing_docs)]
 
 mod cli;
+mod crash;
+mod damage;
 mod ends;
 mod kills;
 mod mcp;
@@ -11,6 +13,7 @@ mod recovery_replay;
 mod resume;
 mod session;
 mod stalls;
+mod story;
 mod support;
 mod tidy;
 mod tokens;

@@ -19,7 +19,7 @@ use super::writer::Writer;
 use super::{
     BeforeSync, Options, Sled, Trees, contained, failure, files, keys, reached, read, refusal, segments, verify,
 };
-use crate::fault::{self, Breach};
+use crate::fault::{self, Breach, Point};
 use crate::job::{Epoch, Job, Position};
 
 /// The layout of records and keys; another one is refused.
@@ -115,24 +115,34 @@ fn marker() -> String {
 
 fn check_marker(dir: &Path) -> Result<(), Error> {
     let corrupt = |why: String| Error::Corrupt { at: dir.display().to_string(), why };
-    match fs::read_to_string(dir.join(MARKER)) {
-        Ok(text) if text == marker() => Ok(()),
-        Ok(text) => {
+    match fs::read(dir.join(MARKER)) {
+        Ok(bytes) if bytes == marker().as_bytes() => Ok(()),
+        Ok(bytes) => {
+            let text = String::from_utf8_lossy(&bytes);
             let found = text.lines().next().unwrap_or_default().chars().take(80).collect::<String>();
-            Err(corrupt(format!("it says {found:?}, and this longhaul reads format {FORMAT} only")))
+            Err(corrupt(format!(
+                "its {MARKER} says {found:?}, and this longhaul reads format {FORMAT} only. Use the longhaul that wrote it, \
+                 or its `backup` and this one's `restore`"
+            )))
         }
-        Err(error) if error.kind() == std::io::ErrorKind::NotFound => {
-            Err(corrupt(format!("it is not empty, and no store of longhaul: there is no {MARKER} file")))
-        }
+        Err(error) if error.kind() == std::io::ErrorKind::NotFound => Err(corrupt(format!(
+            "it is not empty, and no store of longhaul: there is no {MARKER} file. Name another data directory, or put it \
+             back from a backup"
+        ))),
         Err(error) => Err(refusal(format!("cannot read {}", dir.join(MARKER).display()))(error)),
     }
 }
 
-/// A store whose data file is gone must not start empty.
+/// A store whose data file is gone must not start empty, nor one whose large bodies are.
 fn require_data(dir: &Path) -> Result<(), Error> {
-    let there = fs::metadata(dir.join("db")).is_ok_and(|data| data.len() > 0);
-    let missing = Error::Corrupt { at: "the data file db".into(), why: "it is missing or empty".into() };
-    if there { Ok(()) } else { Err(advise(dir, missing)) }
+    let missing = |at: &str, why: &str| Err(advise(dir, Error::Corrupt { at: at.into(), why: why.into() }));
+    if !fs::metadata(dir.join(segments::DATA)).is_ok_and(|data| data.len() > 0) {
+        return missing("the data file db", "it is missing or empty");
+    }
+    if !dir.join(FOLDER).is_dir() {
+        return missing("the folder bodies", "it is missing");
+    }
+    Ok(())
 }
 
 /// Takes the directory for this process.
@@ -192,6 +202,7 @@ fn create(dir: &Path) -> Result<(), Error> {
     })?;
     fs::write(new.join(MARKER), marker()).map_err(refusal(what()))?;
     files::sync(&new).map_err(refusal(what()))?;
+    fault::point(Point::Creating);
     fs::rename(&new, dir).map_err(refusal(what()))?;
     for folder in above.iter().skip(1).take(made + 1) {
         super::body::sync_folder(folder).map_err(refusal(what()))?;
@@ -242,6 +253,7 @@ fn open_trees(dir: &Path, cache_bytes: u64) -> Result<Trees, Error> {
         db,
     };
     trees.db.flush().map_err(failure)?;
+    fault::point(Point::Opening);
     if !fault::is_broken(Breach::NoSyncAtOpen) {
         files::sync(dir).map_err(refusal(format!("cannot sync {}", dir.display())))?;
     }
@@ -280,10 +292,11 @@ fn assemble(options: &Options, trees: Trees, lock: File, before_sync: Option<Bef
     let newest_ended = trees.jobs.last().map_err(failure)?.and_then(|(key, _)| keys::job_id(&key));
     let bounds = Bounds { epoch, floor: Position(floor), last: Position(last) };
     let totals = Totals { ended, dead_letters: dead.clone() };
+    let next = if fault::is_broken(Breach::PositionTwice) { bounds.last } else { bounds.last.next() };
     let writer = Writer {
         revisions: None,
         newest_ended,
-        next: bounds.last.next(),
+        next: next.max(Position(1)),
         floor: bounds.floor,
         ended,
         dead,
@@ -358,6 +371,7 @@ impl Sled {
             };
             if !kept {
                 tracing::info!(file = %entry.path().display(), "removing a body that no job names");
+                fault::point(Point::BodySweeping);
                 let bytes = entry.metadata().map_or(0, |data| data.len());
                 fs::remove_file(entry.path()).map_err(refusal(what()))?;
                 self.body_bytes.fetch_sub(bytes, Ordering::Relaxed);

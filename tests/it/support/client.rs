@@ -149,6 +149,11 @@ impl Client {
     pub fn stream(&self, path: &str, last_event_id: Option<&str>) -> Stream {
         Stream::open(&self.base, path, last_event_id, self.token.as_deref())
     }
+
+    /// The same where the server may be gone.
+    pub fn try_stream(&self, path: &str, last_event_id: Option<&str>) -> std::io::Result<Stream> {
+        Stream::try_open(&self.base, path, last_event_id, self.token.as_deref())
+    }
 }
 
 fn read(mut response: ureq::http::Response<ureq::Body>) -> Result<Answer, ureq::Error> {
