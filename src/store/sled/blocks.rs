@@ -39,8 +39,9 @@ fn sum(name: BodyRef, number: u64, block: &[u8]) -> u32 {
 /// # Errors
 /// What the system says.
 pub fn read(file: &File, name: BodyRef, offset: u64, length: usize) -> io::Result<Result<Bytes, String>> {
-    if file.metadata()?.len() != file_len(name.len) {
-        return Ok(Err("its file has not its length".into()));
+    let (found_len, file_len) = (file.metadata()?.len(), file_len(name.len));
+    if found_len != file_len {
+        return Ok(Err(format!("its file has {found_len} bytes instead of {file_len}")));
     }
     let (size, end) = (BLOCK as u64, offset + length as u64);
     let (first, last) = (offset / size, end.div_ceil(size));

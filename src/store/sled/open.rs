@@ -337,7 +337,7 @@ impl Sled {
         };
         if let Some(doubt) = suspicion.as_deref().or(doubt) {
             tracing::warn!(%dir, doubt, "looking at all of the store before it is served, as `longhaul verify` does");
-            let report = verify::look_through(self, trees)?;
+            let report = verify::look_through(self, trees, verify::Files::Not)?;
             if let Some(first) = report.complaints.first() {
                 let why = format!("{}; that is the first of {} complaints ({doubt})", first.why, report.wrong);
                 return Err(Error::Corrupt { at: first.at.clone(), why });

@@ -73,13 +73,11 @@ fn head(file: &File, at: u64) -> io::Result<Head> {
     let (Some(bytes), Some(head)) = (bytes.get(..count), bytes.get(..count).and_then(|bytes| bytes.get(..HEAD))) else {
         return Ok(Head::Nothing);
     };
-    let number = |from: usize| {
-        let bytes = head[from..from + 8].try_into().map(i64::from_le_bytes).unwrap_or_default();
-        u64::try_from(bytes ^ TURNED).ok()
-    };
+    let number = |from: usize| head[from..from + 8].try_into().map(i64::from_le_bytes).unwrap_or_default() ^ TURNED;
     let checksum = !u32::from_le_bytes([head[0], head[1], head[2], head[3]]);
-    Ok(match (number(4), number(12)) {
-        (Some(place), Some(stable_to)) if checksum == crc32fast::hash(&head[4..]) => Head::Of { place, stable_to },
+    // In a new file nothing is stable yet, which is -1.
+    Ok(match (u64::try_from(number(4)), u64::try_from(number(12).max(0))) {
+        (Ok(place), Ok(stable_to)) if checksum == crc32fast::hash(&head[4..]) => Head::Of { place, stable_to },
         _ if bytes.iter().all(|byte| *byte == 0) => Head::Nothing,
         _ => Head::Damaged,
     })

@@ -32,7 +32,7 @@ const CACHE_BYTES: u64 = 64 * 1024 * 1024;
 pub fn verify(dir: &Path) -> Result<Report, Error> {
     let options = Options { dir: dir.to_path_buf(), cache_bytes: CACHE_BYTES, durability: Durability::Disk };
     let (store, doubts) = open::open_as_it_is(&options)?;
-    let mut report = store.with_trees(|trees| look_through(&store, trees))?;
+    let mut report = store.with_trees(|trees| look_through(&store, trees, Files::Too))?;
     if let Standing::Unknown(why) = doubts.standing {
         report.complain(dir.display().to_string(), format!("{why}: how far the log had reached is not known"));
     }
@@ -40,9 +40,18 @@ pub fn verify(dir: &Path) -> Result<Report, Error> {
     Ok(report)
 }
 
+/// Whether the files of large bodies are looked at.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Files {
+    /// They are.
+    Too,
+    /// They are not: what is wrong with them harms only their readers.
+    Not,
+}
+
 /// Looks at all of an open store that nobody else uses yet.
-pub fn look_through(store: &Sled, trees: &Trees) -> Result<Report, Error> {
-    let mut inquiry = Inquiry::new(store, trees);
+pub fn look_through(store: &Sled, trees: &Trees, files: Files) -> Result<Report, Error> {
+    let mut inquiry = Inquiry::new(store, trees, files);
     inquiry.walk_jobs()?;
     inquiry.walk_log()?;
     inquiry.walk_index()?;
@@ -64,6 +73,7 @@ struct Inquiry<'a> {
     store: &'a Sled,
     trees: &'a Trees,
     report: Report,
+    files: Files,
     /// Decoded chunks by the position of their first entry, the oldest look-up first.
     chunks: HashMap<Position, Arc<Chunk>>,
     chunk_order: VecDeque<Position>,
@@ -86,8 +96,9 @@ fn hex(bytes: &[u8]) -> String {
 }
 
 impl<'a> Inquiry<'a> {
-    fn new(store: &'a Sled, trees: &'a Trees) -> Self {
+    fn new(store: &'a Sled, trees: &'a Trees, files: Files) -> Self {
         Self {
+            files,
             store,
             trees,
             report: Report::default(),

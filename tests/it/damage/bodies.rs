@@ -15,7 +15,7 @@ fn a_damaged_body_is_a_500_in_any_range_that_touches_it_and_the_server_goes_on()
     let client = &served.client;
     let submit = |bytes: usize| client.submit(json!({"do": "echo", "text": "text ", "bytes": bytes}));
     let (hurt, other) = (submit(400_000), submit(400_000));
-    [&hurt, &other].map(|id| assert_eq!(client.ended(id)["status"], "completed"));
+    [&hurt, &other].into_iter().for_each(|id| assert_eq!(client.ended(id)["status"], "completed"));
     let file = store(place.path()).join("bodies").join(format!("{hurt}.1.{:016x}", 1));
     let whole = fs::read(&file).expect("there");
     let result = |id: &str, range: &str| {
@@ -27,9 +27,12 @@ fn a_damaged_body_is_a_500_in_any_range_that_touches_it_and_the_server_goes_on()
     let mut bytes = whole.clone();
     bytes[200_000] ^= 1;
     fs::write(&file, &bytes).expect("damaged");
-    for (range, status) in
-        [("bytes=100-299", 206), ("bytes=300000-300099", 206), ("bytes=200001-200100", 500), ("bytes=190000-210000", 500)]
-    {
+    for (range, status) in [
+        ("bytes=100-299", 206),
+        ("bytes=300000-300099", 206),
+        ("bytes=200001-200100", 500),
+        ("bytes=190000-210000", 500),
+    ] {
         let answer = result(&hurt, range).expect("answers");
         assert_eq!(answer.status, status, "{range}: {answer:?}");
         if status == 500 {

@@ -25,7 +25,7 @@ fn tally(what: &str, times: usize, mut damage: impl FnMut(&Path, u64, &mut Chanc
         let came = outcome(place.path(), &base().told);
         let at = before.iter().zip(&fs::read(&data).expect("readable")).position(|(a, b)| a != b);
         let came = came.unwrap_or_else(|why| panic!("seed {seed}, {what} {n} of {times} ({at:?}): {why}"));
-        *tally.entry(came).or_default() += 1;
+        *tally.entry(came.0).or_default() += 1;
     }
     println!("seed {seed}, {times} times {what}: {tally:?}");
     tally

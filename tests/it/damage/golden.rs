@@ -12,7 +12,8 @@ use base64::prelude::BASE64_STANDARD;
 use serde_json::{Value, json};
 
 use super::served;
-use super::told::{STILL, Told, serve, store, submit_some};
+use super::told::{STILL, Told, serve, store};
+use crate::support::Client;
 
 /// Formats that this longhaul must open.
 const FORMATS: &[u32] = &[1];
@@ -24,7 +25,7 @@ fn data(name: &str) -> PathBuf {
 /// Bytes of a file on one line.
 const ROW: usize = 90;
 
-/// A folder as text: each file with its length, and its rows that are not all zero.
+/// A folder as text: each file with its length, and its rows that are not all zero; `=` stands for the row before.
 fn pack(folder: &Path, under: &str, text: &mut String) {
     let mut names: Vec<_> =
         fs::read_dir(folder).expect("readable").map(|entry| entry.expect("readable").file_name()).collect();
@@ -39,8 +40,14 @@ fn pack(folder: &Path, under: &str, text: &mut String) {
         }
         let bytes = fs::read(&path).expect("readable");
         writeln!(text, "file {name} {}", bytes.len()).expect("written");
-        for (row, bytes) in bytes.chunks(ROW).enumerate().filter(|(_, bytes)| bytes.iter().any(|byte| *byte != 0)) {
-            writeln!(text, "{} {}", row * ROW, BASE64_STANDARD.encode(bytes)).expect("written");
+        let mut before: &[u8] = &[];
+        for (row, bytes) in bytes.chunks(ROW).enumerate() {
+            if bytes == before && bytes[0] != 0 {
+                writeln!(text, "{} =", row * ROW).expect("written");
+            } else if bytes.iter().any(|byte| *byte != 0) {
+                writeln!(text, "{} {}", row * ROW, BASE64_STANDARD.encode(bytes)).expect("written");
+            }
+            before = bytes;
         }
     }
 }
@@ -51,12 +58,18 @@ fn unpack(text: &str, folder: &Path) {
     for line in text.lines() {
         let words: Vec<&str> = line.split(' ').collect();
         match words[..] {
+            // What a line means is said at `pack`.
             ["folder", name] => fs::create_dir_all(folder.join(name)).expect("made"),
             ["file", name, len] => {
                 put(file.replace((folder.join(name), vec![0; len.parse().expect("a length")])));
             }
+            [at, "="] => {
+                let at: usize = at.parse().expect("a place");
+                file.as_mut().expect("a file").1.copy_within(at - ROW..at, at);
+            }
             [at, row] => {
-                let (at, row): (usize, _) = (at.parse().expect("a place"), BASE64_STANDARD.decode(row).expect("base64"));
+                let (at, row): (usize, _) =
+                    (at.parse().expect("a place"), BASE64_STANDARD.decode(row).expect("base64"));
                 file.as_mut().expect("a file").1[at..at + row.len()].copy_from_slice(&row);
             }
             _ => panic!("no such line: {line}"),
@@ -80,7 +93,7 @@ fn a_golden_store_is_made_when_asked_for() {
     fs::write(&config, STILL.replace("workers = 0", "workers = 4")).expect("written");
     let served = serve(place.path());
     // Few of each kind: it is kept for good.
-    let ids: Vec<String> = submit_some(&served.client, 0).into_iter().take(16).collect();
+    let ids = submit(&served.client);
     assert_eq!(served.end().code, Some(0));
     fs::write(&config, STILL).expect("written");
     let served = serve(place.path());
@@ -95,6 +108,29 @@ fn a_golden_store_is_made_when_asked_for() {
     fs::write(data(&format!("format-{format}.txt")), text).expect("written");
     let told = serde_json::to_string_pretty(&as_json(&told, &epoch)).expect("JSON");
     fs::write(data(&format!("format-{format}.json")), told).expect("written");
+}
+
+/// One job of each kind, small where it can be.
+fn submit(client: &Client) -> Vec<String> {
+    let trial = |payload: Value| json!({"type": "trial", "payload": payload});
+    let ended = [
+        trial(json!({"do": "noop"})),
+        trial(json!({"do": "echo", "bytes": 5_000})),
+        trial(json!({"do": "echo", "bytes": 70_000})),
+        trial(json!({"do": "progress", "steps": 70})),
+        trial(json!({"do": "fail", "times": 9, "class": "permanent"})),
+        trial(json!({"do": "fail", "times": 1})),
+        trial(json!({"do": "partial", "data": {"list": [1, 2, 3]}})),
+        json!({"type": "trial", "payload": {"do": "noop"}, "idempotencyKey": "a-key", "tags": ["a tag", "another"],
+            "priority": 7}),
+    ];
+    let mut ids: Vec<String> = ended.into_iter().map(|job| client.submit_job(job)).collect();
+    ids.iter().for_each(|id| drop(client.ended(id)));
+    let replayed = client.post(&format!("/api/jobs/{}/retry", ids[4]), &json!({}));
+    ids.push(replayed.json()["id"].as_str().expect("an id").to_owned());
+    client.ended(&ids[8]);
+    ids.push(client.submit_job(json!({"type": "trial", "payload": {"do": "noop"}, "delayMs": 86_400_000_000_u64})));
+    ids
 }
 
 #[test]

@@ -93,7 +93,7 @@ fn make() -> Base {
 }
 
 /// Jobs of each kind; waits until those that run have ended.
-pub fn submit_some(client: &Client, round: usize) -> Vec<String> {
+fn submit_some(client: &Client, round: usize) -> Vec<String> {
     let mut ids = Vec::new();
     for n in 0..12 {
         let trial = |payload: Value| json!({"type": "trial", "payload": payload});
@@ -111,7 +111,9 @@ pub fn submit_some(client: &Client, round: usize) -> Vec<String> {
         made.iter().for_each(|id| drop(client.ended(id)));
         ids.extend(made);
         let text = "y".repeat(40_000);
-        ids.push(client.submit_job(json!({"type": "trial", "payload": {"do": "noop", "text": text}, "delayMs": 86_400_000})));
+        ids.push(
+            client.submit_job(json!({"type": "trial", "payload": {"do": "noop", "text": text}, "delayMs": 86_400_000})),
+        );
     }
     ids
 }
@@ -152,7 +154,8 @@ impl Told {
         }
         let same = self.events.iter().zip(&now.events).take_while(|(was, is)| was == is).count();
         let now = now.events.len();
-        (same < self.events.len() || now > same).then(|| format!("{same} events of {} and {now} are the same", self.events.len()))
+        (same < self.events.len() || now > same)
+            .then(|| format!("{same} events of {} and {now} are the same", self.events.len()))
     }
 
     /// The ids of all jobs.
@@ -181,11 +184,11 @@ pub enum Outcome {
     AllButABody,
 }
 
-/// Starts the server on the place and looks at all it says.
-pub fn outcome(place: &Path, told: &Told) -> Result<Outcome, String> {
+/// Starts the server on the place and looks at all it says; also what it logged.
+pub fn outcome(place: &Path, told: &Told) -> Result<(Outcome, String), String> {
     let served = match served::start(place) {
         Start::Serves(served) => served,
-        Start::Ended(end) => return refused(&end, 6),
+        Start::Ended(end) => return Ok((refused(&end, 6)?, end.said)),
     };
     let now = Told::by(&served.client, &told.ids());
     match now {
@@ -198,20 +201,20 @@ pub fn outcome(place: &Path, told: &Told) -> Result<Outcome, String> {
                 return Err(format!("wrong data served: {difference}"));
             }
             let verified = served::verify(place);
-            if verified.code == Some(0) { Ok(Outcome::Whole) } else { Err(format!("verify: {verified:?}")) }
+            if verified.code == Some(0) { Ok((Outcome::Whole, end.said)) } else { Err(format!("verify: {verified:?}")) }
         }
         Err(why) if why.contains("\"damaged\"") => {
             let end = served.end();
             let verified = served::verify(place);
             let is_named = end.code == Some(0) && verified.code == Some(6) && verified.is_decent();
-            if is_named { Ok(Outcome::AllButABody) } else { Err(format!("{why}: {end:?}, {verified:?}")) }
+            if is_named { Ok((Outcome::AllButABody, end.said)) } else { Err(format!("{why}: {end:?}, {verified:?}")) }
         }
         Err(why) => {
             let end = served.wait();
             let verified = served::verify(place);
             let is_said = end.said.contains("longhaul verify") && end.code == Some(6) && end.is_decent();
             match is_said && verified.code == Some(6) && verified.is_decent() {
-                true => Ok(Outcome::EndedAtRead),
+                true => Ok((Outcome::EndedAtRead, end.said)),
                 false => Err(format!("{why}: {end:?}; verify: {verified:?}")),
             }
         }
@@ -221,7 +224,8 @@ pub fn outcome(place: &Path, told: &Told) -> Result<Outcome, String> {
 /// The server has not started: one line of complaint that says what to do, and this code.
 pub fn refused(end: &End, code: i32) -> Result<Outcome, String> {
     let complaints = end.said.lines().filter(|line| line.starts_with("longhaul: ")).count();
-    let has_remedy = ["backup", "data directory", "longhaul that wrote it"].iter().any(|remedy| end.said.contains(remedy));
+    let has_remedy =
+        ["backup", "data directory", "longhaul that wrote it"].iter().any(|remedy| end.said.contains(remedy));
     match end.code == Some(code) && end.is_decent() && complaints == 1 && has_remedy {
         true => Ok(Outcome::Refused),
         false => Err(format!("it ended without serving, and not as it should: {end:?}")),

@@ -7,7 +7,7 @@ use super::super::super::codec::{self, Kind};
 use super::super::body::{FOLDER, file_name};
 use super::super::commit::{end_row, key_row, owner_row};
 use super::super::{blocks, failure, keys, refusal};
-use super::{Inquiry, hex, words};
+use super::{Files, Inquiry, hex, words};
 use crate::job::{BODY_SMALL_MAX, BodyRef, Head, Job, JobId, Logged, Position, machine};
 
 impl Inquiry<'_> {
@@ -159,6 +159,9 @@ impl Inquiry<'_> {
     fn body_fault(&self, id: JobId, name: BodyRef) -> Result<Option<String>, Error> {
         let mut found = Checked::default();
         if name.len > BODY_SMALL_MAX as u64 {
+            if self.files == Files::Not {
+                return Ok(None);
+            }
             let file = file_name(id, name);
             let path = self.store.options.dir.join(FOLDER).join(&file);
             let file = match File::open(&path) {
