@@ -4,6 +4,7 @@
 
 mod cli;
 mod ends;
+mod fuzz_replay;
 mod kills;
 mod mcp;
 mod races;
