@@ -162,7 +162,9 @@ impl Server {
     /// All that the ended process has written to its log.
     pub fn last_words(&mut self) -> String {
         let process = self.process.as_mut().expect("it was started");
-        process.reader.take().map(|reader| reader.join().expect("the log is read"));
+        if let Some(reader) = process.reader.take() {
+            reader.join().expect("the log is read");
+        }
         let began = process.log_began;
         self.log().split_off(began)
     }
