@@ -9,7 +9,6 @@
 //! `LONGHAUL_KILL_ROUNDS` sets the rounds (100 unless it says otherwise), `LONGHAUL_SEED` the seed, which is printed.
 
 use std::collections::VecDeque;
-use std::net::TcpStream;
 use std::sync::Mutex;
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::Duration;
@@ -20,7 +19,8 @@ use serde_json::json;
 use crate::story::Shared;
 use crate::story::driver::{Deed, Driver, Told, Way};
 use crate::story::truth::{self, Kept};
-use crate::support::{Server, TRIAL};
+use crate::support::chance::number;
+use crate::support::{Chance, Server, TRIAL};
 
 /// Rounds on one store.
 const STORE_ROUNDS: u64 = 25;
@@ -47,8 +47,8 @@ struct Tally {
 
 #[test]
 fn a_server_killed_at_random_loses_nothing_that_it_acknowledged() {
-    let rounds = from_environment("LONGHAUL_KILL_ROUNDS", 100);
-    let seed = from_environment("LONGHAUL_SEED", std::process::id().into());
+    let rounds = number("LONGHAUL_KILL_ROUNDS", 100);
+    let seed = Chance::seed();
     println!("seed {seed}, {rounds} rounds");
     let stores = (0..rounds.div_ceil(STORE_ROUNDS)).map(|n| (n, STORE_ROUNDS.min(rounds - n * STORE_ROUNDS)));
     let stores: Mutex<VecDeque<(u64, u64)>> = Mutex::new(stores.collect());
@@ -113,7 +113,7 @@ impl Life<'_> {
     fn round(&mut self, round: u64) -> Result<(), String> {
         self.story.open().left = 0;
         let driver = self.driver();
-        let chances: Vec<Chance> = (0..4).map(|_| Chance(self.chance.next())).collect();
+        let chances: Vec<Chance> = (0..4).map(|_| self.chance.branch()).collect();
         std::thread::scope(|scope| {
             scope.spawn(|| driver.follow_log());
             for (n, chance) in chances.into_iter().enumerate() {
@@ -149,8 +149,11 @@ impl Life<'_> {
         let how = self.chance.below(10);
         if how < 3 {
             // It is there when the server goes on, and due.
-            let _gone =
-                self.driver().submit_delayed(&format!("due-{}", self.chance.next()), &json!({"do": "noop"}), DELAY_MS);
+            let _gone = self.driver().submit_delayed(
+                &format!("due-{}", self.chance.number()),
+                &json!({"do": "noop"}),
+                DELAY_MS,
+            );
             self.server.signal(Signal::STOP);
             while !self.server.is_stopped() {
                 std::thread::yield_now();
@@ -171,24 +174,17 @@ impl Life<'_> {
         self.server.kill();
     }
 
-    /// Starts it and kills it before it serves, or as soon as it does; sometimes once more.
+    /// Kills it before it serves, or as soon as it does; sometimes once more.
     fn kill_in_start(&mut self) {
         for _ in 0..1 + self.chance.below(2) {
-            self.server.launch();
             let calls = self.chance.below(START_CALLS_MAX);
-            while self.server.calls().is_some_and(|made| made < calls)
-                && !self.server.has_exited()
-                && TcpStream::connect(self.server.address()).is_err()
-            {
-                std::thread::yield_now();
-            }
-            self.server.kill();
+            self.server.kill_in_start(calls);
             self.tally.kills_in_start.fetch_add(1, Ordering::Relaxed);
         }
     }
 }
 
-/// About how many calls to read and write a start makes.
+/// About how many calls to read and write the start of a store of this size makes.
 const START_CALLS_MAX: u64 = 600;
 
 /// Submits as fast as it is answered, and now and then follows what it submitted to its end.
@@ -215,28 +211,4 @@ fn live(driver: &Driver, name: &str, way: usize, mut chance: Chance) -> Told<()>
         driver.act(deed, &format!("{name}-{n}"), &way)?;
     }
     Ok(())
-}
-
-fn from_environment(name: &str, default: u64) -> u64 {
-    std::env::var(name).map_or(default, |text| text.parse().expect("a number"))
-}
-
-/// A small generator (splitmix): reproducible by its seed.
-struct Chance(u64);
-
-impl Chance {
-    fn of(seed: u64, store: u64) -> Self {
-        Self(Self(seed ^ store.rotate_left(32)).next())
-    }
-
-    fn next(&mut self) -> u64 {
-        self.0 = self.0.wrapping_add(0x9e37_79b9_7f4a_7c15);
-        let mixed = (self.0 ^ (self.0 >> 30)).wrapping_mul(0xbf58_476d_1ce4_e5b9);
-        let mixed = (mixed ^ (mixed >> 27)).wrapping_mul(0x94d0_49bb_1331_11eb);
-        mixed ^ (mixed >> 31)
-    }
-
-    fn below(&mut self, n: u64) -> u64 {
-        self.next() % n
-    }
 }

@@ -12,6 +12,7 @@ mod recovery_replay;
 mod resume;
 mod session;
 mod stalls;
+mod starts;
 mod story;
 mod support;
 mod tidy;
