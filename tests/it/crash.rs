@@ -13,9 +13,9 @@ use longhaul::fault::{Breach, Point, Step};
 use rustix::process::Signal;
 use serde_json::json;
 
-use crate::story::Shared;
 use crate::story::driver::{Deed, Driver, ENDLESS_MS, Gone, Way};
 use crate::story::truth::{self, Kept};
+use crate::story::{Shared, Story};
 use crate::support::{Server, TRIAL, is_long};
 
 /// Cases at a time: most of each is waiting for a disk.
@@ -328,4 +328,62 @@ fn a_position_that_is_issued_twice_is_noticed() {
     println!("after {work:?}: verify: {said}; the client: {compared:?}");
     compared.expect_err("two events with one id");
     assert!(!is_whole, "{said}");
+}
+
+/// What was never so, added to a true story.
+type Falsehood = (&'static str, fn(&mut Story));
+
+const FALSEHOODS: &[Falsehood] = &[
+    ("a job that never was", |story| {
+        story.asks("never", &json!({"do": "noop"}));
+        story.told_job("never", "01a22e74-60d7-787a-b7ff-a5d9dcc6e89d");
+    }),
+    ("a job under another key", |story| {
+        let one = story.submits["0-Noop"].id.clone();
+        story.submits.get_mut("0-Large").expect("a job").id = one;
+    }),
+    ("an event that was different", |story| {
+        story.events.values_mut().next().expect("an event").1.push(' ');
+    }),
+    ("an event that is not there", |story| {
+        let last = story.events.last_key_value().expect("an event");
+        let (past, (job, event)) = (last.0 + 1, last.1.clone());
+        story.events.insert(past, (job, event));
+    }),
+    ("an event that a reader was not shown", |story| {
+        story
+            .readings
+            .push(story.events.keys().copied().enumerate().filter(|(n, _)| *n != 3).map(|(_, p)| p).collect());
+    }),
+    ("a gap where nothing was removed", |story| story.resets.push(json!({"reason": "trimmed"}))),
+    ("another end", |story| story.ends.values_mut().for_each(|end| end["finishedAt"] = json!("earlier"))),
+    ("another receipt", |story| story.receipts.values_mut().for_each(|receipt| receipt[2] = json!("another"))),
+    ("a cancel of what was completed", |story| {
+        let completed = story.submits["0-Noop"].id.clone().expect("a job");
+        story.receipts.insert(completed, json!([]));
+    }),
+    ("another job from a dead letter", |story| {
+        let other = story.submits["0-Noop"].id.clone();
+        story.replays.values_mut().for_each(|new| new.clone_from(&other));
+    }),
+    ("a result that was different", |story| {
+        story.submits.get_mut("0-Large").expect("a job").payload["bytes"] = json!(7);
+    }),
+    ("a session that never was", |story| story.sessions.extend(["never".to_owned()])),
+];
+
+#[test]
+fn a_story_that_is_not_true_is_told_from_one_that_is() {
+    let mut server = Server::start(&config(Kept::All));
+    let driver = client_of(&server);
+    work(&mut server, &driver, 1).expect("it serves");
+    prove(&mut server, &driver, Kept::All).expect("the story is true");
+    for (what, add) in FALSEHOODS {
+        let told = Shared::default();
+        *told.open() = driver.story.open().clone();
+        add(&mut told.open());
+        let driver = Driver { client: server.client(), story: told };
+        let judged = truth::settle(&driver, Kept::All);
+        assert!(judged.is_err(), "{what}: not noticed");
+    }
 }

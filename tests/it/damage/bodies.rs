@@ -76,7 +76,10 @@ fn a_job_whose_payload_is_damaged_fails_and_the_others_run() {
     fs::write(place.path().join("longhaul.toml"), STILL.replace("workers = 0", "workers = 2")).expect("written");
     let served = serve(place.path());
     assert_eq!(served.client.ended(&other)["status"], "completed");
-    served.client.ended(&hurt);
+    let last = served.client.stream(&format!("/api/jobs/{hurt}/events"), None).last().expect("an end");
+    assert_eq!(last.event, "job.failed");
+    let asked = served.client.get(&format!("/api/jobs/{hurt}"));
+    assert_eq!((asked.status, asked.json()["code"].as_str()), (500, Some("damaged")), "its answer has the payload");
     assert_eq!(served.client.get("/healthz").status, 200);
     assert_eq!(served.end().code, Some(0));
     let verified = super::served::verify(place.path());

@@ -7,15 +7,15 @@ use std::fs::{self, File};
 use std::path::Path;
 
 use super::told::{Outcome, base, outcome, store};
-use crate::support::{Chance, from_environment, is_long};
+use crate::support::{Chance, is_long};
 
 /// What came of each, and how often.
 type Tally = BTreeMap<Outcome, usize>;
 
 /// Damages copies of the data file, each once, and counts what came of it.
 fn tally(what: &str, times: usize, mut damage: impl FnMut(&Path, u64, &mut Chance)) -> Tally {
-    let seed = from_environment("LONGHAUL_SEED", std::process::id().into());
-    let mut chance = Chance::new(seed);
+    let seed = Chance::seed();
+    let mut chance = Chance::of(seed, 0);
     let mut tally = Tally::new();
     for n in 0..times {
         let place = base().copy();
@@ -42,7 +42,7 @@ fn a_truncated_data_file_loses_nothing_in_silence() {
         let to = match n {
             0 => 1,
             1 => len - 1,
-            n => n * part + chance.up_to(part),
+            n => n * part + chance.below(part),
         };
         file.set_len(to).expect("truncated");
     });
@@ -58,8 +58,8 @@ fn a_flipped_bit_of_the_data_file_is_harmless_or_said() {
     let tally = tally("with a flipped bit", times, |data, n, chance| {
         let mut bytes = fs::read(data).expect("readable");
         let part = used(&bytes) / times as u64;
-        let at = usize::try_from(n * part + chance.up_to(part)).expect("small");
-        bytes[at] ^= 1 << chance.up_to(8);
+        let at = usize::try_from(n * part + chance.below(part)).expect("small");
+        bytes[at] ^= 1 << chance.below(8);
         fs::write(data, bytes).expect("written");
     });
     assert!(tally.len() > 1, "{tally:?}");

@@ -129,7 +129,7 @@ fn submit(client: &Client) -> Vec<String> {
     let replayed = client.post(&format!("/api/jobs/{}/retry", ids[4]), &json!({}));
     ids.push(replayed.json()["id"].as_str().expect("an id").to_owned());
     client.ended(&ids[8]);
-    ids.push(client.submit_job(json!({"type": "trial", "payload": {"do": "noop"}, "delayMs": 86_400_000_000_u64})));
+    ids.push(client.submit_job(json!({"type": "trial", "payload": {"do": "noop"}, "delayMs": 360 * 86_400_000_u64})));
     ids
 }
 

@@ -98,7 +98,7 @@ impl Driver {
         }
         let payload = deed.payload();
         let id = match deed {
-            Deed::CancelDelayed => self.submit_delayed(key, &payload)?,
+            Deed::CancelDelayed => self.submit_delayed(key, &payload, ENDLESS_MS)?,
             Deed::Noop | Deed::Progress | Deed::Partial | Deed::Large | Deed::Fail => {
                 self.submit(key, &payload, way)?
             }
@@ -132,9 +132,10 @@ impl Driver {
         Ok(id)
     }
 
-    fn submit_delayed(&self, key: &str, payload: &Value) -> Told<String> {
+    /// Asks for a job that is to wait.
+    pub fn submit_delayed(&self, key: &str, payload: &Value, delay_ms: u64) -> Told<String> {
         self.story.open().asks(key, payload);
-        let wish = json!({"type": "trial", "payload": payload, "idempotencyKey": key, "delayMs": ENDLESS_MS});
+        let wish = json!({"type": "trial", "payload": payload, "idempotencyKey": key, "delayMs": delay_ms});
         let id = text(&self.post("/api/jobs", &wish, &[200, 201])?, "id");
         self.story.open().told_job(key, &id);
         Ok(id)

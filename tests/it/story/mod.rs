@@ -7,22 +7,58 @@ pub mod driver;
 pub mod truth;
 
 use std::collections::{BTreeMap, BTreeSet};
-use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::ops::{Deref, DerefMut};
+use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError};
 
 use serde_json::{Value, json};
 
 /// A story that several clients write at once.
 #[derive(Clone, Default)]
-pub struct Shared(Arc<Mutex<Story>>);
+pub struct Shared(Arc<(Mutex<Story>, Condvar)>);
 
 impl Shared {
-    /// The story, to read or to write; nobody waits while holding it.
-    pub fn open(&self) -> MutexGuard<'_, Story> {
-        self.0.lock().unwrap_or_else(PoisonError::into_inner)
+    /// The story, to read or to write.
+    pub fn open(&self) -> Open<'_> {
+        let (story, changed) = &*self.0;
+        Open { story: story.lock().unwrap_or_else(PoisonError::into_inner), changed }
+    }
+
+    /// Waits until the story has come to something.
+    pub fn wait_until(&self, has_come: impl Fn(&Story) -> bool) {
+        let (story, changed) = &*self.0;
+        let story = story.lock().unwrap_or_else(PoisonError::into_inner);
+        drop(changed.wait_while(story, |story| !has_come(story)).unwrap_or_else(PoisonError::into_inner));
+    }
+}
+
+/// The story while somebody reads or writes it; who waits for it looks again afterwards.
+pub struct Open<'a> {
+    story: MutexGuard<'a, Story>,
+    changed: &'a Condvar,
+}
+
+impl Deref for Open<'_> {
+    type Target = Story;
+
+    fn deref(&self) -> &Story {
+        &self.story
+    }
+}
+
+impl DerefMut for Open<'_> {
+    fn deref_mut(&mut self) -> &mut Story {
+        &mut self.story
+    }
+}
+
+impl Drop for Open<'_> {
+    fn drop(&mut self) {
+        self.changed.notify_all();
     }
 }
 
 /// A job that was asked for.
+#[derive(Clone)]
 pub struct Submit {
     /// Its arguments.
     pub payload: Value,
@@ -31,7 +67,7 @@ pub struct Submit {
 }
 
 /// See the head of this file.
-#[derive(Default)]
+#[derive(Clone, Default)]
 pub struct Story {
     /// Jobs that were asked for, by idempotency key.
     pub submits: BTreeMap<String, Submit>,
@@ -55,6 +91,8 @@ pub struct Story {
     pub lies: Vec<String>,
     /// How many answers were told.
     pub answers: u64,
+    /// How many clients have found the server gone.
+    pub left: usize,
 }
 
 impl Story {

@@ -56,6 +56,12 @@ impl Client {
         Self { token: Some(token.to_owned()), ..self.clone() }
     }
 
+    /// The same, but it gives up on an answer after so long.
+    pub fn patient_for(&self, longest: Duration) -> Self {
+        let config = ureq::Agent::config_builder().http_status_as_error(false).timeout_global(Some(longest));
+        Self { agent: config.max_idle_connections(0).build().into(), ..self.clone() }
+    }
+
     /// The URL of a path.
     pub fn url(&self, path: &str) -> String {
         format!("{}{path}", self.base)

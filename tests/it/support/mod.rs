@@ -8,7 +8,7 @@ pub mod client;
 pub mod server;
 pub mod sse;
 
-pub use chance::{Chance, from_environment};
+pub use chance::Chance;
 pub use client::{Answer, Client};
 pub use server::{Server, TRIAL};
 

@@ -1,9 +1,10 @@
 //! The binary under test as a child process.
 
 use std::io::{BufRead, BufReader, Read};
+use std::net::TcpStream;
 use std::path::{Path, PathBuf};
 use std::process::{Child, ChildStdout, Command, ExitStatus, Stdio};
-use std::sync::{Arc, Mutex};
+use std::sync::{Arc, Mutex, OnceLock};
 use std::thread::JoinHandle;
 
 use rustix::process::{Pid, Signal, kill_process};
@@ -162,7 +163,9 @@ impl Server {
     /// All that the ended process has written to its log.
     pub fn last_words(&mut self) -> String {
         let process = self.process.as_mut().expect("it was started");
-        process.reader.take().map(|reader| reader.join().expect("the log is read"));
+        if let Some(reader) = process.reader.take() {
+            reader.join().expect("the log is read");
+        }
         let began = process.log_began;
         self.log().split_off(began)
     }
@@ -242,6 +245,18 @@ impl Server {
         self.start_again();
     }
 
+    /// Starts it and kills it after so many calls to read and write, or as soon as it serves.
+    pub fn kill_in_start(&mut self, calls: u64) {
+        self.launch();
+        while self.calls().is_some_and(|made| made < calls)
+            && !self.has_exited()
+            && TcpStream::connect(&self.address).is_err()
+        {
+            std::thread::yield_now();
+        }
+        self.kill();
+    }
+
     /// Runs `longhaul verify` on the directory of the ended server: whether all holds, and what it said.
     pub fn verify(&self) -> (bool, String) {
         let output =
@@ -263,7 +278,9 @@ impl Drop for Server {
     }
 }
 
-/// The binary under test.
+/// The binary under test, or the one that `LONGHAUL_BINARY` names (an absolute path): a long run outlives a build.
 pub fn binary() -> &'static Path {
-    Path::new(env!("CARGO_BIN_EXE_longhaul"))
+    static BINARY: OnceLock<PathBuf> = OnceLock::new();
+    let built = || env!("CARGO_BIN_EXE_longhaul").into();
+    BINARY.get_or_init(|| std::env::var_os("LONGHAUL_BINARY").map_or_else(built, PathBuf::from))
 }
