@@ -9,6 +9,8 @@ mod codec;
 #[cfg(any(test, debug_assertions, feature = "trial"))]
 pub mod conformance;
 pub mod memory;
+#[cfg(any(debug_assertions, feature = "trial"))]
+pub mod reread;
 pub mod sled;
 pub mod verify;
 
