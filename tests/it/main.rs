@@ -3,7 +3,9 @@
 #![allow(clippy::unwrap_used, clippy::print_stdout, clippy::print_stderr, missing_docs)]
 
 mod cli;
+mod crash;
 mod ends;
+mod fuzz_replay;
 mod kills;
 mod mcp;
 mod races;
@@ -11,6 +13,8 @@ mod recovery_replay;
 mod resume;
 mod session;
 mod stalls;
+mod starts;
+mod story;
 mod support;
 mod tidy;
 mod tokens;

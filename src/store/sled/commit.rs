@@ -64,7 +64,7 @@ impl Sled {
         for change in changes {
             done.push(if group.admits(change)? { Ok(group.apply(change)?) } else { Err(Conflict) });
         }
-        group.commit()?;
+        group.commit(changes)?;
         Ok(done)
     }
 
@@ -272,13 +272,13 @@ impl<'a> Group<'a> {
     }
 
     /// Makes it durable, then visible.
-    fn commit(mut self) -> Result<(), Error> {
+    fn commit(mut self, changes: &[Change]) -> Result<(), Error> {
         self.writer.put_types(&self.types_changed, &mut self.piles);
         for (first, chunk) in self.chunks.finish() {
             self.piles.events.put(&keys::chunk(first), chunk);
         }
         self.store.shown().in_flight = Some(self.in_flight);
-        self.store.write_through(self.trees, &self.piles)?;
+        self.store.write_through(self.trees, &self.piles, || Change::steps(changes))?;
         {
             let mut shown = self.store.shown();
             shown.bounds.last = Position(self.writer.next.0 - 1);
