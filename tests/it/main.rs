@@ -6,6 +6,8 @@ mod cli;
 mod ends;
 mod kills;
 mod mcp;
+#[cfg(target_os = "linux")]
+mod power;
 mod races;
 mod recovery_replay;
 mod resume;
