@@ -18,6 +18,7 @@ use crate::clock::{Clock, System};
 use crate::config::Config;
 use crate::core::{self, Fatal, Handle, LocalWork};
 use crate::events::Published;
+use crate::fault::{self, Point};
 use crate::handler::command::strays;
 use crate::job::Rules;
 use crate::metrics::Metrics;
@@ -215,11 +216,13 @@ async fn end(config: &Config, mut running: Running, http: tokio::task::JoinHandl
     tracing::info!("shutting down");
     running.shutdown.advance(Phase::Draining);
     running.core.drain();
+    fault::point(Point::Draining);
     let mut runner = tokio::task::spawn_blocking(move || running.runner.join());
     let grace = config.shutdown_grace.duration();
     if tokio::time::timeout(grace, &mut runner).await.is_err() {
         running.shutdown.advance(Phase::Releasing);
         running.core.release();
+        fault::point(Point::Releasing);
         if tokio::time::timeout(RELEASE_GRACE, &mut runner).await.is_err() {
             tracing::warn!("attempts that do not stop are given back without their word");
         }
@@ -229,6 +232,7 @@ async fn end(config: &Config, mut running: Running, http: tokio::task::JoinHandl
     if let Err(why) = http.await {
         tracing::error!(%why, "the server ended badly");
     }
+    fault::point(Point::Closing);
     running.core.close();
     match running.ended.recv().await {
         Some(Fatal::Closed) | None => exit::DONE,

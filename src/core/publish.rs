@@ -9,8 +9,9 @@ use tokio::sync::oneshot;
 use super::group::{Group, Live};
 use super::inbox::{ActRefusal, ReplayRefusal, SubmitAnswer};
 use super::thread::{Core, Fatal};
+use crate::fault::{self, Point};
 use crate::job::{Entry, Head, JobId, Logged, Position};
-use crate::store::{Conflict, JobChange};
+use crate::store::{Change, Conflict, JobChange};
 use crate::work::{Claim, Stop};
 
 /// An answer that may name a job of this very group.
@@ -75,6 +76,7 @@ impl Core {
         if !landed.logged.is_empty() {
             self.parts.published.publish(landed.changed.clone(), &landed.logged);
         }
+        fault::group_point(Point::BeforeAnswer, || Change::steps(&group.changes));
         self.stop_canceled(&group);
         for reply in std::mem::take(&mut self.replies) {
             self.answer(reply, &landed)?;

@@ -9,6 +9,7 @@ use std::sync::Arc;
 use super::group::{GROUP_MAX, Group, Live, Table};
 use super::thread::Fatal;
 use crate::clock::Clock;
+use crate::fault::{self, Point};
 use crate::job::machine::{self, Moment};
 use crate::job::{Command, Head, JobId, Rules, State, Throttle, retry};
 use crate::store::Store;
@@ -26,6 +27,7 @@ pub fn recover(
     for head in store.live().map_err(Fatal::Store)? {
         table.live.insert(head.job.id(), Live { head: Arc::new(head), held: None });
     }
+    fault::point(Point::Recovering);
     let is_held = |live: &&Live| matches!(live.head.job.state, State::InProgress { .. });
     let held: Vec<(JobId, u32)> =
         table.live.values().filter(is_held).map(|live| (live.head.job.id(), live.head.job.interruptions)).collect();
@@ -36,6 +38,7 @@ pub fn recover(
     if !charges.is_empty() {
         tracing::warn!(jobs = charges.len(), "attempts were interrupted by the end of the last process");
     }
+    fault::point(Point::Recovered);
     Ok(table.live.into_values().map(|live| live.head).collect())
 }
 

@@ -7,6 +7,7 @@ use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::sync::Arc;
 
 use crate::clock::Clock;
+use crate::fault::{self, Point};
 use crate::handler::{Handlers, RunContext};
 use crate::job::{Class, Outcome};
 use crate::work::{Leave, Stop, WorkSource};
@@ -35,6 +36,7 @@ impl Worker {
         let leave = leave(outcome, claim.stop.get());
         let log = context.into_log();
         left();
+        fault::point(Point::OutcomeKnown);
         self.source.finish(&claim, leave, log, Box::new(move || drop(slot)));
     }
 

@@ -16,7 +16,8 @@ use std::sync::Arc;
 
 use bytes::Bytes;
 
-use crate::job::{Body, BodyRef, Entry, Epoch, Head, Job, JobId, Logged, Position, Status, Timestamp};
+use crate::fault::{Step, Steps};
+use crate::job::{BODY_SMALL_MAX, Body, BodyRef, Entry, Epoch, Head, Job, JobId, Logged, Position, Status, Timestamp};
 
 /// Why the store could not do it, sorted by remedy.
 #[derive(Debug)]
@@ -67,6 +68,32 @@ pub struct Change {
     pub jobs: Vec<JobChange>,
     /// Small named records that change with them.
     pub cells: Vec<CellChange>,
+}
+
+impl Change {
+    /// What these changes do, for tests that make the process die at one of them.
+    pub fn steps(changes: &[Self]) -> Steps {
+        let parts = changes.iter().flat_map(|change| &change.jobs);
+        let is_large = |body: &Body| body.name.len > BODY_SMALL_MAX as u64;
+        let refers = parts.clone().filter(|part| part.bodies.iter().any(is_large)).map(|_| Step::Refer);
+        let cells = changes.iter().filter(|change| !change.cells.is_empty()).map(|_| Step::Cell);
+        parts.flat_map(|part| &part.entries).map(step).chain(refers).chain(cells).collect()
+    }
+}
+
+/// What an entry says that was done.
+const fn step(entry: &Entry) -> Step {
+    match entry {
+        Entry::Created { .. } => Step::Create,
+        Entry::Started { .. } => Step::Claim,
+        Entry::Progress(_) | Entry::Partial { .. } | Entry::CancelDelivered { .. } => Step::Report,
+        Entry::Retrying { .. } => Step::Retry,
+        Entry::Released { .. } => Step::Release,
+        Entry::Interrupted { .. } => Step::Interrupt,
+        Entry::CancelRequested { .. } | Entry::Canceled { .. } => Step::Cancel,
+        Entry::Completed { .. } | Entry::Failed { .. } => Step::Finish,
+        Entry::Replayed { .. } => Step::Replay,
+    }
 }
 
 /// One job's part of a change.

@@ -27,6 +27,7 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use bytes::Bytes;
 
 use super::{Bounds, Change, Conflict, Durability, Error, Health, Listing, Query, Store, Totals};
+use crate::fault::{self, Point};
 use crate::job::{BodyRef, Head, JobId, Logged, Position, Timestamp};
 use shown::Shown;
 pub(super) use verify::verify;
@@ -237,6 +238,7 @@ impl Store for Sled {
             // Whatever the setting: what is noted as reached must be there.
             trees.sync(Durability::Disk)?;
             drop(trees);
+            fault::point(Point::Closed);
             reached::note(&self.options.dir, &self.shown().bounds);
             Ok(())
         })?;

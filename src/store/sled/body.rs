@@ -12,6 +12,7 @@ use bytes::{Bytes, BytesMut};
 
 use super::super::Error;
 use super::{Sled, Trees, failure, keys, refusal};
+use crate::fault::{self, Point};
 use crate::job::{BODY_SMALL_MAX, BodyRef, JobId, Part};
 
 /// The folder of large bodies, in the store's directory.
@@ -57,9 +58,14 @@ impl Sled {
         let new = path.with_added_extension(UNFINISHED);
         let write = || {
             let mut file = File::create(&new)?;
-            file.write_all(bytes)?;
+            let (half, rest) = bytes.split_at(bytes.len() / 2);
+            file.write_all(half)?;
+            fault::point(Point::BodyWriting);
+            file.write_all(rest)?;
             file.sync_all()?;
+            fault::point(Point::BodyRenaming);
             fs::rename(&new, &path)?;
+            fault::point(Point::BodyRenamed);
             sync_folder(path.parent().unwrap_or(&path))
         };
         if let Err(error) = write() {
@@ -72,6 +78,7 @@ impl Sled {
 
     /// Removes the file of a large body that no record names. What cannot be removed now is swept at the next start.
     pub(super) fn remove_body_file(&self, job: JobId, name: BodyRef) {
+        fault::point(Point::BodyRemoving);
         if fs::remove_file(self.body_path(job, name)).is_ok() {
             self.body_bytes.fetch_sub(name.len, Ordering::Relaxed);
         }

@@ -64,7 +64,7 @@ impl Sled {
         for change in changes {
             done.push(if group.admits(change)? { Ok(group.apply(change)?) } else { Err(Conflict) });
         }
-        group.commit()?;
+        group.commit(changes)?;
         Ok(done)
     }
 
@@ -270,14 +270,14 @@ impl<'a> Group<'a> {
     }
 
     /// Makes it durable, then visible.
-    fn commit(mut self) -> Result<(), Error> {
+    fn commit(mut self, changes: &[Change]) -> Result<(), Error> {
         self.writer.put_dead(&self.dead_changed, &mut self.piles);
         let ended = self.writer.ended;
         for (first, chunk) in self.chunks.finish(ended) {
             self.piles.events.put(&keys::chunk(first), chunk);
         }
         self.store.shown().in_flight = Some(self.in_flight);
-        self.store.write_through(self.trees, &self.piles)?;
+        self.store.write_through(self.trees, &self.piles, || Change::steps(changes))?;
         {
             let mut shown = self.store.shown();
             shown.bounds.last = Position(self.writer.next.0 - 1);

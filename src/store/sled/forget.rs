@@ -11,6 +11,7 @@ use super::super::codec::{self, Kind};
 use super::commit::{end_row, key_row};
 use super::writer::{Piles, Writer};
 use super::{Sled, Trees, failure, keys, read};
+use crate::fault::{self, Breach, Point, Step, Steps};
 use crate::job::{BODY_SMALL_MAX, BodyRef, Head, JobId, Position};
 
 impl Sled {
@@ -36,17 +37,25 @@ impl Sled {
             }
         }
         positions.sort_unstable();
+        let old_floor = writer.floor;
         writer.floor = writer.floor.max(positions.last().copied().unwrap_or(Position::ZERO).next());
         self.thin_out(trees, &positions, &leaving, &mut piles)?;
         writer.put_dead(&dead_changed, &mut piles);
-        let standing = (writer.floor.0, writer.next.0 - 1, writer.ended);
-        piles.cells.put(keys::STANDING, codec::encode(Kind::Own, &standing));
+        let (last, ended) = (writer.next.0 - 1, writer.ended);
+        let standing = |floor: Position| codec::encode(Kind::Own, &(floor.0, last, ended));
         {
             let mut shown = self.shown();
             shown.bounds.floor = writer.floor;
             shown.totals = writer.totals();
         }
-        self.write_through(trees, &piles)?;
+        let steps = || Steps::from_iter([Step::Trim]);
+        if fault::is_broken(Breach::FloorAfterRemoval) {
+            piles.cells.put(keys::STANDING, standing(old_floor));
+            self.write_through(trees, &std::mem::take(&mut piles), steps)?;
+            fault::point(Point::BeforeFloor);
+        }
+        piles.cells.put(keys::STANDING, standing(writer.floor));
+        self.write_through(trees, &piles, steps)?;
         for (id, head) in &leaving {
             large_bodies(head).for_each(|name| self.remove_body_file(*id, name));
         }

@@ -16,7 +16,7 @@ use super::body::{FOLDER, file_named, is_unfinished};
 use super::shown::Shown;
 use super::writer::Writer;
 use super::{BeforeSync, Options, Sled, Trees, contained, failure, files, keys, reached, read, refusal};
-use crate::fault::{self, Breach};
+use crate::fault::{self, Breach, Point};
 use crate::job::{Epoch, Job, Position};
 
 /// The layout of records and keys; another one is refused.
@@ -168,6 +168,7 @@ fn create(dir: &Path) -> Result<(), Error> {
     })?;
     fs::write(new.join(MARKER), marker()).map_err(refusal(what()))?;
     files::sync(&new).map_err(refusal(what()))?;
+    fault::point(Point::Creating);
     fs::rename(&new, dir).map_err(refusal(what()))?;
     for folder in above.iter().skip(1).take(made + 1) {
         super::body::sync_folder(folder).map_err(refusal(what()))?;
@@ -218,6 +219,7 @@ fn open_trees(dir: &Path, cache_bytes: u64) -> Result<Trees, Error> {
         db,
     };
     trees.db.flush().map_err(failure)?;
+    fault::point(Point::Opening);
     if !fault::is_broken(Breach::NoSyncAtOpen) {
         files::sync(dir).map_err(refusal(format!("cannot sync {}", dir.display())))?;
     }
@@ -256,10 +258,11 @@ fn assemble(options: &Options, trees: Trees, lock: File, before_sync: Option<Bef
     let newest_ended = trees.jobs.last().map_err(failure)?.and_then(|(key, _)| keys::job_id(&key));
     let bounds = Bounds { epoch, floor: Position(floor), last: Position(last) };
     let totals = Totals { ended, dead_letters: dead.clone() };
+    let next = if fault::is_broken(Breach::PositionTwice) { bounds.last } else { bounds.last.next() };
     let writer = Writer {
         revisions: None,
         newest_ended,
-        next: bounds.last.next(),
+        next: next.max(Position(1)),
         floor: bounds.floor,
         ended,
         dead,
@@ -297,6 +300,7 @@ impl Sled {
             };
             if !kept {
                 tracing::info!(file = %entry.path().display(), "removing a body that no job names");
+                fault::point(Point::BodySweeping);
                 let bytes = entry.metadata().map_or(0, |data| data.len());
                 fs::remove_file(entry.path()).map_err(refusal(what()))?;
                 self.body_bytes.fetch_sub(bytes, Ordering::Relaxed);

@@ -11,7 +11,7 @@ use ::sled::{Batch, IVec, Transactional};
 use super::super::codec::Buffer;
 use super::super::{Durability, Error};
 use super::{Sled, Trees, failure, refusal};
-use crate::fault::{self, Breach, Point};
+use crate::fault::{self, Breach, Point, Steps};
 use crate::job::{Head, JobId, Position};
 
 /// What would cost operations to look up for each commit.
@@ -121,20 +121,20 @@ impl Trees {
 }
 
 impl Sled {
-    /// Makes the writes durable.
-    pub(super) fn write_through(&self, trees: &Trees, piles: &Piles) -> Result<(), Error> {
-        fault::point(Point::BeforeCommit);
+    /// Makes the writes durable. `steps`: what they do.
+    pub(super) fn write_through(&self, trees: &Trees, piles: &Piles, steps: impl Fn() -> Steps) -> Result<(), Error> {
+        fault::group_point(Point::BeforeCommit, &steps);
         self.count(trees.write(piles)?);
         if let Some(hook) = &self.before_sync {
             trees.db.flush().map_err(failure)?;
             hook();
         }
-        fault::point(Point::BeforeSync);
+        fault::group_point(Point::BeforeSync, &steps);
         if fault::is_broken(Breach::AnswerBeforeSync) {
             return trees.sync(Durability::Process);
         }
         trees.sync(self.options.durability)?;
-        fault::point(Point::AfterSync);
+        fault::group_point(Point::AfterSync, &steps);
         Ok(())
     }
 
