@@ -6,7 +6,8 @@
 use std::collections::{BTreeMap, HashMap};
 use std::ffi::{OsStr, OsString};
 use std::fs;
-use std::path::Path;
+use std::os::unix::fs::MetadataExt;
+use std::path::{Path, PathBuf};
 
 use super::chance::Chance;
 use super::record::{EVERYTHING, Record};
@@ -121,10 +122,39 @@ const ROOT: usize = 0;
 impl<'a> Disk<'a> {
     /// A disk with an empty folder of this inode number, and what these records did to it.
     pub fn after(root: u64, records: &'a [Record]) -> Self {
-        let mut disk =
-            Self { inodes: vec![Inode::new(true)], numbers: HashMap::from([(root, ROOT)]), syncs: HashMap::new() };
-        records.iter().for_each(|record| disk.take(record));
+        let numbers = HashMap::from([(root, ROOT)]);
+        let mut disk = Self { inodes: vec![Inode::new(true)], numbers, syncs: HashMap::new() };
+        disk.replay(records);
         disk
+    }
+
+    /// A disk that holds a folder as it is, all of it safe.
+    pub fn of(root: &Path) -> Self {
+        let mut disk = Self { inodes: Vec::new(), numbers: HashMap::new(), syncs: HashMap::new() };
+        disk.read(root);
+        disk
+    }
+
+    /// Reads a file or folder; its place among the inodes.
+    fn read(&mut self, path: &Path) -> usize {
+        let inode = self.inodes.len();
+        let data = fs::metadata(path).expect("a file or folder");
+        self.numbers.insert(data.ino(), inode);
+        self.inodes.push(Inode::new(data.is_dir()));
+        if !data.is_dir() {
+            let safe = fs::read(path).expect("a file");
+            self.inodes[inode].kind = Kind::File { safe, pending: Vec::new() };
+            return inode;
+        }
+        let entries = fs::read_dir(path).expect("a folder").map(|entry| entry.expect("an entry"));
+        let names: Names = entries.map(|entry| (entry.file_name(), self.read(&entry.path()))).collect();
+        self.inodes[inode].kind = Kind::Folder { now: names.clone(), safe: names, pending: Vec::new() };
+        inode
+    }
+
+    /// Does to it what these records say.
+    pub fn replay(&mut self, records: &'a [Record]) {
+        records.iter().for_each(|record| self.take(record));
     }
 
     fn take(&mut self, record: &'a Record) {
@@ -201,12 +231,20 @@ impl<'a> Disk<'a> {
         pending.push(change);
     }
 
-    /// Whether a file has changes that are not safe. `None` if there is no such file.
-    pub fn is_pending(&self, path: &Path) -> Option<bool> {
-        let (folder, name) = self.place(path);
-        let Kind::Folder { now, .. } = &self.inodes[folder].kind else { return None };
-        let inode = &self.inodes[*now.get(name)?];
-        Some(inode.changes() > inode.settled)
+    /// The files and folders with changes that are not safe.
+    pub fn pending(&self) -> Vec<PathBuf> {
+        let mut found = Vec::new();
+        self.find_pending(ROOT, Path::new(""), &mut found);
+        found
+    }
+
+    fn find_pending(&self, inode: usize, path: &Path, found: &mut Vec<PathBuf>) {
+        if self.inodes[inode].changes() > self.inodes[inode].settled {
+            found.push(path.to_owned());
+        }
+        if let Kind::Folder { now, .. } = &self.inodes[inode].kind {
+            now.iter().for_each(|(name, inode)| self.find_pending(*inode, &path.join(name), found));
+        }
     }
 
     /// Writes what may be left after a power cut now.

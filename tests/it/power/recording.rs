@@ -10,7 +10,7 @@ use std::process::Command;
 use std::sync::OnceLock;
 
 use super::process::{Process, Start};
-use super::record::{LAST, LOG, ROOT, Record};
+use super::record::{LAST, LAST_SYNC, LOG, ROOT, Record};
 use super::wire::{Place, Ports};
 use super::workload::{Journal, Known};
 
@@ -49,6 +49,17 @@ fn recorder() -> &'static Path {
     })
 }
 
+/// When a server dies by itself.
+#[derive(Debug, Clone, Copy)]
+pub enum Death {
+    /// Never.
+    Never,
+    /// After so many records.
+    Records(u64),
+    /// When so many syncs have been asked for, before the last of them is done.
+    Syncs(u64),
+}
+
 /// Where a life begins and what came of it.
 #[derive(Debug, Clone, Copy)]
 pub struct Life {
@@ -78,7 +89,8 @@ impl Recorder {
         Self { tmp, breach, ports: Ports::default(), journal: Journal::default() }
     }
 
-    fn root(&self) -> PathBuf {
+    /// The watched folder.
+    pub fn root(&self) -> PathBuf {
         self.tmp.path().join("root").canonicalize().expect("the watched folder")
     }
 
@@ -86,11 +98,11 @@ impl Recorder {
         self.tmp.path().join("log")
     }
 
-    /// Starts a server with this configuration; it dies after so many records, if a number is given.
+    /// Starts a server with this configuration.
     ///
     /// # Errors
     /// Its exit and what it said, if it ended before it served.
-    pub fn start(&self, config: &str, last: Option<u64>) -> Result<Process, String> {
+    pub fn start(&self, config: &str, death: Death) -> Result<Process, String> {
         let file = self.tmp.path().join("longhaul.toml");
         fs::write(&file, config).expect("the configuration is written");
         let trims = config.contains("max_jobs");
@@ -100,19 +112,22 @@ impl Recorder {
             (ROOT, self.root().display().to_string()),
             (LOG, self.log().display().to_string()),
         ];
-        environment.extend(last.map(|last| (LAST, last.to_string())));
+        match death {
+            Death::Never => {}
+            Death::Records(last) => environment.push((LAST, last.to_string())),
+            Death::Syncs(last) => environment.push((LAST_SYNC, last.to_string())),
+        }
         environment.extend(self.breach.map(|breach| ("LONGHAUL_BREACH", breach.to_owned())));
         let started = Process::start(&Start { config: &file, data_dir: self.root().join("data"), environment });
         self.mark("serves");
         started
     }
 
-    /// `kill -9` between two operations.
-    pub fn kill(&self, process: Process) {
+    /// `kill -9` between two operations; what the server had said.
+    pub fn kill(&self, process: Process) -> String {
         let log = File::options().append(true).create(true).open(self.log()).expect("the log");
         log.lock().expect("the log's lock");
-        process.kill();
-        drop(log);
+        process.kill()
     }
 
     fn mark(&self, mark: &str) {
@@ -150,6 +165,15 @@ impl Recording {
     /// The watched folder as it is.
     pub fn folder(&self) -> PathBuf {
         self.tmp.path().join("root")
+    }
+
+    /// The inode that was made under this name first.
+    pub fn inode_of(&self, name: &str) -> u64 {
+        let made = self.records.iter().find_map(|record| match record {
+            Record::Created { ino, path, .. } if path.ends_with(name) => Some(*ino),
+            _ => None,
+        });
+        made.expect("a file of this name")
     }
 }
 

@@ -113,9 +113,32 @@ impl<'a> Client<'a> {
         }
     }
 
+    /// Submits small jobs until the server is gone, or there are very many.
+    pub fn submit_small(&mut self) {
+        let mut numbers = 0..500;
+        while numbers.next().is_some_and(|number| self.submit(number, &json!({"do": "noop"})).is_ok()) {}
+    }
+
+    /// Reads all events there are.
+    pub fn look(&mut self) {
+        let mut path = "/api/events?limit=1000".to_owned();
+        loop {
+            let page = self.wire.get(&path).expect("the server answers");
+            for event in page.body["events"].as_array().into_iter().flatten() {
+                self.journal.add(page.place, Known::Event(event.clone()));
+            }
+            if page.body["hasMore"] != true {
+                return;
+            }
+            path = format!("/api/events?limit=1000&last_event_id={}", text(&page.body, "cursor"));
+        }
+    }
+
     fn job(&mut self, number: usize) -> io::Result<()> {
         let large = || "large ".repeat(15_000 + number);
-        match self.chance.below(10) {
+        // Below 64 KiB it lies within the data file, and makes that grow past sled's segments.
+        let medium = || "medium ".repeat(3_000 + 1_000 * (number % 6));
+        match self.chance.below(14) {
             0 => self.submit(number, &json!({"do": "noop"})).map(drop),
             1 => self.run(number, &json!({"do": "echo", "text": format!("small {number}")})),
             2 => self.run(number, &json!({"do": "echo", "text": format!("{number} "), "bytes": 70_000 + number})),
@@ -125,6 +148,9 @@ impl<'a> Client<'a> {
             6 => self.replay(number),
             7 => self.cancel(number),
             8 => self.run(number, &json!({"do": "progress", "steps": 1 + number % 5})),
+            9 | 10 => self.submit(number, &json!({"do": "noop", "filler": medium()})).map(drop),
+            11 => self.run(number, &json!({"do": "echo", "text": medium()})),
+            12 => self.run(number, &json!({"do": "echo", "text": "m", "bytes": 8_000 + 6_000 * (number % 10)})),
             _ => self.submit(number, &json!({"do": "partial", "data": {"parts": vec![number; 200]}})).map(drop),
         }
     }

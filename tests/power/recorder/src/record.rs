@@ -12,6 +12,8 @@ pub const ROOT: &str = "POWER_RECORDER_ROOT";
 pub const LOG: &str = "POWER_RECORDER_LOG";
 /// The environment variable with the number of the record after which the process dies; without it it lives.
 pub const LAST: &str = "POWER_RECORDER_LAST";
+/// The environment variable with the number of the sync before which the process dies; without it it lives.
+pub const LAST_SYNC: &str = "POWER_RECORDER_LAST_SYNC";
 /// The inode that stands for all of them: `sync`, `syncfs`.
 pub const EVERYTHING: u64 = 0;
 
