@@ -3,7 +3,7 @@
 use rustix::process::Signal;
 use serde_json::json;
 
-use crate::support::{Server, TRIAL};
+use crate::support::{Server, TRIAL, is_long};
 
 /// Row 39 in the real binary: a job that aborts the server fails as `worker_died`, its neighbours complete.
 #[test]
@@ -130,7 +130,7 @@ fn case_54_a_second_server_on_the_directory_is_told_so_and_the_first_is_unharmed
 #[test]
 fn case_54_a_server_started_right_after_a_kill_opens_its_store() {
     let mut server = Server::start(TRIAL);
-    for _ in 0..15 {
+    for _ in 0..if is_long() { 200 } else { 15 } {
         server.crash();
     }
     let id = server.client().submit(json!({"do": "noop"}));

@@ -3,6 +3,7 @@
 #![allow(clippy::unwrap_used, clippy::print_stdout, clippy::print_stderr, missing_docs)]
 
 mod cli;
+mod crash;
 mod ends;
 mod kills;
 mod mcp;
@@ -13,6 +14,8 @@ mod recovery_replay;
 mod resume;
 mod session;
 mod stalls;
+mod starts;
+mod story;
 mod support;
 mod tidy;
 mod tokens;

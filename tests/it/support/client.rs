@@ -56,6 +56,12 @@ impl Client {
         Self { token: Some(token.to_owned()), ..self.clone() }
     }
 
+    /// The same, but it gives up on an answer after so long.
+    pub fn patient_for(&self, longest: Duration) -> Self {
+        let config = ureq::Agent::config_builder().http_status_as_error(false).timeout_global(Some(longest));
+        Self { agent: config.max_idle_connections(0).build().into(), ..self.clone() }
+    }
+
     /// The URL of a path.
     pub fn url(&self, path: &str) -> String {
         format!("{}{path}", self.base)
@@ -148,6 +154,11 @@ impl Client {
     /// Opens an event stream, from the beginning of what is asked for or after an id.
     pub fn stream(&self, path: &str, last_event_id: Option<&str>) -> Stream {
         Stream::open(&self.base, path, last_event_id, self.token.as_deref())
+    }
+
+    /// The same where the server may be gone.
+    pub fn try_stream(&self, path: &str, last_event_id: Option<&str>) -> std::io::Result<Stream> {
+        Stream::try_open(&self.base, path, last_event_id, self.token.as_deref())
     }
 }
 

@@ -3,10 +3,12 @@
 //! In: a configuration. Out: a server that ends with the test, by its own process id. Waits for lines and answers,
 //! never for time.
 
+pub mod chance;
 pub mod client;
 pub mod server;
 pub mod sse;
 
+pub use chance::Chance;
 pub use client::{Answer, Client};
 pub use server::{Server, TRIAL};
 

@@ -1,9 +1,11 @@
 //! The binary under test as a child process.
 
 use std::io::{BufRead, BufReader, Read};
+use std::net::TcpStream;
 use std::path::{Path, PathBuf};
-use std::process::{Child, Command, ExitStatus, Stdio};
-use std::sync::{Arc, Mutex};
+use std::process::{Child, ChildStdout, Command, ExitStatus, Stdio};
+use std::sync::{Arc, Mutex, OnceLock};
+use std::thread::JoinHandle;
 
 use rustix::process::{Pid, Signal, kill_process};
 
@@ -20,12 +22,24 @@ cancel_grace = "2s"
 
 /// A running server, its directory and its port. Killed when dropped.
 pub struct Server {
-    child: Child,
+    process: Option<Process>,
     dir: tempfile::TempDir,
     config: PathBuf,
     address: String,
     flags: Vec<String>,
+    environment: Vec<(String, String)>,
     log: Arc<Mutex<String>>,
+}
+
+/// One run of the binary.
+struct Process {
+    child: Child,
+    /// Its first lines, until it says where it serves.
+    stdout: Option<BufReader<ChildStdout>>,
+    /// Reads its log to the end.
+    reader: Option<JoinHandle<()>>,
+    /// How long the log was before it.
+    log_began: usize,
 }
 
 impl Server {
@@ -36,13 +50,43 @@ impl Server {
 
     /// The same with further flags.
     pub fn start_with(config: &str, flags: &[&str]) -> Self {
+        let mut server = Self::prepare_with(config, flags);
+        server.start_again();
+        server
+    }
+
+    /// A server that is not started yet: `launch` or `start_again` does that.
+    pub fn prepare(config: &str) -> Self {
+        Self::prepare_with(config, &[])
+    }
+
+    fn prepare_with(config: &str, flags: &[&str]) -> Self {
         let dir = tempfile::tempdir().expect("a temporary directory");
         let file = dir.path().join("longhaul.toml");
         std::fs::write(&file, config).expect("the configuration is written");
-        let flags: Vec<String> = flags.iter().map(ToString::to_string).collect();
-        let log = Arc::new(Mutex::new(String::new()));
-        let (child, address) = spawn(&file, dir.path(), "127.0.0.1:0", &flags, &log).expect("the server serves");
-        Self { child, dir, config: file, address, flags, log }
+        Self {
+            process: None,
+            dir,
+            config: file,
+            address: "127.0.0.1:0".to_owned(),
+            flags: flags.iter().map(ToString::to_string).collect(),
+            environment: Vec::new(),
+            log: Arc::default(),
+        }
+    }
+
+    /// Puts a variable into the environment of the next starts, or takes it out.
+    pub fn set_variable(&mut self, name: &str, value: Option<&str>) {
+        self.environment.retain(|(known, _)| known != name);
+        self.environment.extend(value.map(|value| (name.to_owned(), value.to_owned())));
+    }
+
+    fn process(&self) -> &Process {
+        self.process.as_ref().expect("it was started")
+    }
+
+    fn child(&mut self) -> &mut Child {
+        &mut self.process.as_mut().expect("it was started").child
     }
 
     /// A client of this server; it outlives restarts.
@@ -62,7 +106,7 @@ impl Server {
 
     /// The process, for signals.
     pub fn pid(&self) -> Pid {
-        Pid::from_child(&self.child)
+        Pid::from_child(&self.process().child)
     }
 
     /// Whether the process stands still (`SIGSTOP`).
@@ -80,11 +124,18 @@ impl Server {
 
     /// Open descriptors of the process.
     pub fn open_files(&self) -> usize {
-        std::fs::read_dir(format!("/proc/{}/fd", self.child.id())).expect("descriptors").count()
+        std::fs::read_dir(format!("/proc/{}/fd", self.process().child.id())).expect("descriptors").count()
     }
 
     fn of_process(&self, file: &str) -> String {
-        std::fs::read_to_string(format!("/proc/{}/{file}", self.child.id())).expect("the process is there")
+        std::fs::read_to_string(format!("/proc/{}/{file}", self.process().child.id())).expect("the process is there")
+    }
+
+    /// Calls to read and write that the process has made: how far it has come, whatever the time. `None` once it has ended.
+    pub fn calls(&self) -> Option<u64> {
+        let text = std::fs::read_to_string(format!("/proc/{}/io", self.process().child.id())).ok()?;
+        let counts = text.lines().filter(|line| line.starts_with("sysc")).filter_map(|line| line.split_once(": "));
+        Some(counts.filter_map(|(_, count)| count.parse::<u64>().ok()).sum())
     }
 
     /// What the server has written to its log so far.
@@ -95,8 +146,8 @@ impl Server {
     /// `kill -9`, and the end of the process.
     pub fn kill(&mut self) {
         // It may have ended by itself.
-        let _ = self.child.kill();
-        self.child.wait().expect("the child is reaped");
+        let _ = self.child().kill();
+        self.child().wait().expect("the child is reaped");
     }
 
     /// Sends a signal.
@@ -106,12 +157,22 @@ impl Server {
 
     /// Waits for the process to end by itself.
     pub fn wait_exit(&mut self) -> ExitStatus {
-        self.child.wait().expect("the child is reaped")
+        self.child().wait().expect("the child is reaped")
+    }
+
+    /// All that the ended process has written to its log.
+    pub fn last_words(&mut self) -> String {
+        let process = self.process.as_mut().expect("it was started");
+        if let Some(reader) = process.reader.take() {
+            reader.join().expect("the log is read");
+        }
+        let began = process.log_began;
+        self.log().split_off(began)
     }
 
     /// Whether the process has ended by itself.
     pub fn has_exited(&mut self) -> bool {
-        self.child.try_wait().expect("the child can be asked").is_some()
+        self.child().try_wait().expect("the child can be asked").is_some()
     }
 
     /// Starts it again on the same directory and port. It must have ended.
@@ -121,10 +182,56 @@ impl Server {
 
     /// The same, or what the server said when it did not start.
     pub fn try_start_again(&mut self) -> Result<(), String> {
-        let (child, address) = spawn(&self.config, self.dir.path(), &self.address, &self.flags, &self.log)?;
-        self.child = child;
-        self.address = address;
-        Ok(())
+        self.launch();
+        self.wait_serving()
+    }
+
+    /// Starts it on the same directory and port, and waits for nothing.
+    pub fn launch(&mut self) {
+        let mut child = Command::new(binary())
+            .arg("serve")
+            .arg("--config")
+            .arg(&self.config)
+            .arg("--data-dir")
+            .arg(self.data_dir())
+            .args(["--listen", &self.address])
+            .args(&self.flags)
+            .envs(self.environment.iter().map(|(name, value)| (name, value)))
+            .current_dir(self.dir.path())
+            .stdin(Stdio::null())
+            .stdout(Stdio::piped())
+            .stderr(Stdio::piped())
+            .spawn()
+            .expect("the binary starts");
+        let stdout = child.stdout.take().map(BufReader::new);
+        let mut stderr = child.stderr.take().expect("stderr is piped");
+        let (into, log_began) = (self.log.clone(), self.log().len());
+        let reader = std::thread::spawn(move || {
+            let mut piece = [0; 4096];
+            while let Ok(n @ 1..) = stderr.read(&mut piece) {
+                into.lock().expect("the log's lock").push_str(&String::from_utf8_lossy(&piece[..n]));
+            }
+        });
+        self.process = Some(Process { child, stdout, reader: Some(reader), log_began });
+    }
+
+    /// Waits until the launched process serves, or returns what it said when it ended without.
+    pub fn wait_serving(&mut self) -> Result<(), String> {
+        let process = self.process.as_mut().expect("it was started");
+        let mut lines = process.stdout.take().expect("it was not waited for yet");
+        let mut line = String::new();
+        // The first line on stdout says where it serves, once it does.
+        while lines.read_line(&mut line).map_err(|why| why.to_string())? > 0 {
+            if let Some(at) = line.find("http://") {
+                line[at + 7..].split_whitespace().next().expect("an address").clone_into(&mut self.address);
+                // Whatever else it prints is read, so that it never blocks on us.
+                std::thread::spawn(move || std::io::copy(&mut lines, &mut std::io::sink()));
+                return Ok(());
+            }
+            line.clear();
+        }
+        self.wait_exit();
+        Err(self.log())
     }
 
     /// Replaces the configuration for the next start.
@@ -138,6 +245,18 @@ impl Server {
         self.start_again();
     }
 
+    /// Starts it and kills it after so many calls to read and write, or as soon as it serves.
+    pub fn kill_in_start(&mut self, calls: u64) {
+        self.launch();
+        while self.calls().is_some_and(|made| made < calls)
+            && !self.has_exited()
+            && TcpStream::connect(&self.address).is_err()
+        {
+            std::thread::yield_now();
+        }
+        self.kill();
+    }
+
     /// Runs `longhaul verify` on the directory of the ended server: whether all holds, and what it said.
     pub fn verify(&self) -> (bool, String) {
         let output =
@@ -149,61 +268,19 @@ impl Server {
 
 impl Drop for Server {
     fn drop(&mut self) {
-        let _ = self.child.kill();
-        let _ = self.child.wait();
+        if let Some(process) = &mut self.process {
+            let _ = process.child.kill();
+            let _ = process.child.wait();
+        }
         if std::thread::panicking() {
             eprintln!("--- the server's log ---\n{}", self.log());
         }
     }
 }
 
-/// The binary under test.
+/// The binary under test, or the one that `LONGHAUL_BINARY` names (an absolute path): a long run outlives a build.
 pub fn binary() -> &'static Path {
-    Path::new(env!("CARGO_BIN_EXE_longhaul"))
-}
-
-fn spawn(
-    config: &Path,
-    dir: &Path,
-    listen: &str,
-    flags: &[String],
-    log: &Arc<Mutex<String>>,
-) -> Result<(Child, String), String> {
-    let mut child = Command::new(binary())
-        .arg("serve")
-        .arg("--config")
-        .arg(config)
-        .arg("--data-dir")
-        .arg(dir.join("data"))
-        .args(["--listen", listen])
-        .args(flags)
-        .current_dir(dir)
-        .stdin(Stdio::null())
-        .stdout(Stdio::piped())
-        .stderr(Stdio::piped())
-        .spawn()
-        .map_err(|why| why.to_string())?;
-    let stdout = child.stdout.take().expect("stdout is piped");
-    let mut stderr = child.stderr.take().expect("stderr is piped");
-    let into = log.clone();
-    std::thread::spawn(move || {
-        let mut piece = [0; 4096];
-        while let Ok(n @ 1..) = stderr.read(&mut piece) {
-            into.lock().expect("the log's lock").push_str(&String::from_utf8_lossy(&piece[..n]));
-        }
-    });
-    let mut lines = BufReader::new(stdout);
-    let mut line = String::new();
-    // The first line on stdout says where it serves, once it does.
-    while lines.read_line(&mut line).map_err(|why| why.to_string())? > 0 {
-        if let Some(at) = line.find("http://") {
-            let address = line[at + 7..].split_whitespace().next().expect("an address").to_owned();
-            // Whatever else it prints is read, so that it never blocks on us.
-            std::thread::spawn(move || std::io::copy(&mut lines, &mut std::io::sink()));
-            return Ok((child, address));
-        }
-        line.clear();
-    }
-    child.wait().map_err(|why| why.to_string())?;
-    Err(log.lock().expect("the log's lock").clone())
+    static BINARY: OnceLock<PathBuf> = OnceLock::new();
+    let built = || env!("CARGO_BIN_EXE_longhaul").into();
+    BINARY.get_or_init(|| std::env::var_os("LONGHAUL_BINARY").map_or_else(built, PathBuf::from))
 }

@@ -32,20 +32,26 @@ const LINE_MAX: Duration = Duration::from_secs(60);
 impl Stream {
     /// Opens it. HTTP/1.0, so that the body comes without chunks.
     pub fn open(base: &str, path: &str, last_event_id: Option<&str>, token: Option<&str>) -> Self {
+        Self::try_open(base, path, last_event_id, token).expect("the server answers")
+    }
+
+    /// The same where the server may be gone.
+    pub fn try_open(base: &str, path: &str, last_event_id: Option<&str>, token: Option<&str>) -> std::io::Result<Self> {
         let address = base.strip_prefix("http://").expect("a plain URL");
-        let mut socket = TcpStream::connect(address).expect("the server is there");
-        socket.set_read_timeout(Some(LINE_MAX)).expect("a timeout can be set");
+        let mut socket = TcpStream::connect(address)?;
+        socket.set_read_timeout(Some(LINE_MAX))?;
         let resume = last_event_id.map(|id| format!("last-event-id: {id}\r\n")).unwrap_or_default();
         let token = token.map(|token| format!("authorization: Bearer {token}\r\n")).unwrap_or_default();
         let request =
             format!("GET {path} HTTP/1.0\r\nhost: {address}\r\naccept: text/event-stream\r\n{resume}{token}\r\n");
-        socket.write_all(request.as_bytes()).expect("the request is sent");
+        socket.write_all(request.as_bytes())?;
         let mut lines = BufReader::new(Box::new(socket) as Box<dyn std::io::Read>);
         let mut head = String::new();
-        while lines.read_line(&mut head).expect("a head") > 2 {}
+        while lines.read_line(&mut head)? > 2 {}
         let head = head.to_lowercase();
-        let status = head.split_whitespace().nth(1).and_then(|status| status.parse().ok()).expect("a status");
-        Self { status, head, lines, last_id: None }
+        let status = head.split_whitespace().nth(1).and_then(|status| status.parse().ok());
+        let status = status.ok_or(std::io::ErrorKind::UnexpectedEof)?;
+        Ok(Self { status, head, lines, last_id: None })
     }
 
     /// The next line without its end; `None` at the end of the stream, however it ended.
