@@ -3,11 +3,12 @@
 //! In: records, up to the cut. Out: a directory. Holds for each inode what is safe and what is not yet, and for a folder its
 //! names likewise; chance decides about the rest.
 
+use std::borrow::Cow;
 use std::collections::{BTreeMap, HashMap};
 use std::ffi::{OsStr, OsString};
 use std::fs;
 use std::os::unix::fs::MetadataExt;
-use std::path::{Path, PathBuf};
+use std::path::Path;
 
 use super::chance::Chance;
 use super::record::{EVERYTHING, Record};
@@ -17,7 +18,7 @@ const SECTOR: usize = 512;
 
 /// A change of a file that is not safe yet.
 enum Change<'a> {
-    Write { offset: usize, data: &'a [u8] },
+    Write { offset: usize, data: Cow<'a, [u8]> },
     Resize { len: usize },
 }
 
@@ -128,10 +129,17 @@ impl<'a> Disk<'a> {
         disk
     }
 
-    /// A disk that holds a folder as it is, all of it safe.
-    pub fn of(root: &Path) -> Self {
+    /// A disk that holds a folder as it is. Nothing of it is safe: it was copied here a moment ago.
+    pub fn copied(root: &Path) -> Self {
         let mut disk = Self { inodes: Vec::new(), numbers: HashMap::new(), syncs: HashMap::new() };
         disk.read(root);
+        disk
+    }
+
+    /// A disk that holds a folder as it is, all of it safe.
+    pub fn of(root: &Path) -> Self {
+        let mut disk = Self::copied(root);
+        disk.inodes.iter_mut().for_each(|inode| inode.settle(inode.changes()));
         disk
     }
 
@@ -141,14 +149,15 @@ impl<'a> Disk<'a> {
         let data = fs::metadata(path).expect("a file or folder");
         self.numbers.insert(data.ino(), inode);
         self.inodes.push(Inode::new(data.is_dir()));
-        if !data.is_dir() {
-            let safe = fs::read(path).expect("a file");
-            self.inodes[inode].kind = Kind::File { safe, pending: Vec::new() };
-            return inode;
+        if data.is_dir() {
+            for entry in fs::read_dir(path).expect("a folder").map(|entry| entry.expect("an entry")) {
+                let below = self.read(&entry.path());
+                self.name(inode, Naming::Gets { name: entry.file_name(), inode: below });
+            }
+        } else {
+            let data = fs::read(path).expect("a file").into();
+            self.inodes[inode].kind = Kind::File { safe: Vec::new(), pending: vec![Change::Write { offset: 0, data }] };
         }
-        let entries = fs::read_dir(path).expect("a folder").map(|entry| entry.expect("an entry"));
-        let names: Names = entries.map(|entry| (entry.file_name(), self.read(&entry.path()))).collect();
-        self.inodes[inode].kind = Kind::Folder { now: names.clone(), safe: names, pending: Vec::new() };
         inode
     }
 
@@ -168,7 +177,7 @@ impl<'a> Disk<'a> {
             }
             Record::Written { ino, offset, data } => {
                 let offset = usize::try_from(*offset).expect("a small file");
-                self.change(*ino, Change::Write { offset, data });
+                self.change(*ino, Change::Write { offset, data: data.into() });
             }
             Record::Resized { ino, len } => {
                 self.change(*ino, Change::Resize { len: usize::try_from(*len).expect("a small file") });
@@ -229,22 +238,6 @@ impl<'a> Disk<'a> {
         let inode = self.numbered(ino);
         let Kind::File { pending, .. } = &mut self.inodes[inode].kind else { panic!("bytes in a folder") };
         pending.push(change);
-    }
-
-    /// The files and folders with changes that are not safe.
-    pub fn pending(&self) -> Vec<PathBuf> {
-        let mut found = Vec::new();
-        self.find_pending(ROOT, Path::new(""), &mut found);
-        found
-    }
-
-    fn find_pending(&self, inode: usize, path: &Path, found: &mut Vec<PathBuf>) {
-        if self.inodes[inode].changes() > self.inodes[inode].settled {
-            found.push(path.to_owned());
-        }
-        if let Kind::Folder { now, .. } = &self.inodes[inode].kind {
-            now.iter().for_each(|(name, inode)| self.find_pending(*inode, &path.join(name), found));
-        }
     }
 
     /// Writes what may be left after a power cut now.

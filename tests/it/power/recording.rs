@@ -137,6 +137,11 @@ impl Recorder {
         log.write_all(&Record::Mark(mark.to_owned()).encode()).expect("a mark");
     }
 
+    /// How many records there are. No server may run.
+    pub fn count(&self) -> usize {
+        Record::decode_all(&fs::read(self.log()).expect("the log")).expect("whole records").len()
+    }
+
     /// The history so far. No server may run.
     pub fn finish(self) -> Recording {
         let bytes = fs::read(self.log()).expect("the log");
