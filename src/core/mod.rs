@@ -23,5 +23,5 @@ pub use handle::{Busy, Handle};
 pub use inbox::{ActRefusal, Creation, INNER_MAX, ReplayRefusal, SUBMIT_MAX, SubmitAnswer, SubmitRefusal};
 pub use local::LocalWork;
 pub use recover::recover;
-pub use sweep::{Retention, SWEEP_MAX};
+pub use sweep::{Bound, Keep, Retention, SWEEP_MAX};
 pub use thread::{Fatal, Options, Parts, start};

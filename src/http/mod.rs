@@ -20,6 +20,8 @@ pub mod server;
 pub mod sse;
 pub mod streams;
 pub mod ticket;
+#[cfg(any(debug_assertions, feature = "trial"))]
+pub mod unbound;
 
 pub use app::Parts;
 pub use options::Options;

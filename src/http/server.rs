@@ -143,8 +143,13 @@ impl Server {
     }
 }
 
-async fn connection<S>(builder: Builder<TokioExecutor>, socket: TokioIo<S>, app: Arc<App>, shutdown: Shutdown)
-where
+/// One connection, from its first byte to its end.
+pub(super) async fn connection<S>(
+    builder: Builder<TokioExecutor>,
+    socket: TokioIo<S>,
+    app: Arc<App>,
+    shutdown: Shutdown,
+) where
     S: tokio::io::AsyncRead + tokio::io::AsyncWrite + Unpin + Send + 'static,
 {
     let answer = service_fn(move |request: hyper::Request<Incoming>| {
@@ -198,7 +203,8 @@ pub(super) fn listen(address: SocketAddr) -> io::Result<TcpListener> {
     socket.listen(BACKLOG)
 }
 
-fn builder(options: &Options) -> Builder<TokioExecutor> {
+/// The limits of every connection.
+pub(super) fn builder(options: &Options) -> Builder<TokioExecutor> {
     let mut builder = Builder::new(TokioExecutor::new());
     builder
         .http1()

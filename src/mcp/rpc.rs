@@ -151,13 +151,15 @@ fn unreadable<'a>(body: &'a str, why: &serde_json::Error) -> Unreadable<'a> {
         #[serde(borrow, default, deserialize_with = "present")]
         id: Option<&'a RawValue>,
     }
-    if why.is_syntax() || why.is_eof() {
-        return Unreadable {
-            id: None,
-            error: Error::refused(400, PARSE_ERROR, format!("the body is not JSON: {why}")),
-        };
-    }
-    let id = serde_json::from_str(body).ok().and_then(|found: JustId<'a>| found.id).map(RawValue::get);
+    // Whoever finds the id has read all of the body: it is JSON, if only with a number beyond all doubles where none belongs.
+    let id = match serde_json::from_str(body) {
+        Ok(JustId { id }) => id.map(RawValue::get),
+        Err(_) if why.is_syntax() || why.is_eof() => {
+            let error = Error::refused(400, PARSE_ERROR, format!("the body is not JSON: {why}"));
+            return Unreadable { id: None, error };
+        }
+        Err(_) => None,
+    };
     let text = format!("the body is not a JSON-RPC message: {why}");
     Unreadable { id: id.filter(|id| is_id(id)), error: Error::refused(400, INVALID_REQUEST, text) }
 }
@@ -345,6 +347,8 @@ mod tests {
             (r#"{"jsonrpc":"2.0","id":4,"result":{},"error":{}}"#, INVALID_REQUEST, Some("4")),
             (r#"{"jsonrpc":"2.0","id":4,"method":"x","params":[1]}"#, INVALID_REQUEST, Some("4")),
             (r#"{"jsonrpc":"2.0","id":4,"method":"x","params":"a"}"#, INVALID_REQUEST, Some("4")),
+            (r#"{"jsonrpc":"2.0","id":4,"method":"x","params":1e999}"#, INVALID_REQUEST, Some("4")),
+            (r#"{"jsonrpc":"2.0","id":4,"method":"x","params":"\ud800"}"#, INVALID_REQUEST, Some("4")),
             (r#"{"jsonrpc":"2.0","id":4,"method":"x","method":"y"}"#, INVALID_REQUEST, Some("4")),
             (
                 r#"{"jsonrpc":"2.0","id":"k","method":"x","params":{"name":"a","name":"b"}}"#,

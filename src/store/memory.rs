@@ -23,7 +23,7 @@ struct Kept {
     bodies: BTreeMap<BodyName, Bytes>,
     keys: HashMap<KeyName, JobId>,
     cells: BTreeMap<String, Bytes>,
-    ends: BTreeSet<(bool, Timestamp, JobId)>,
+    ends: BTreeSet<(Arc<str>, bool, Timestamp, JobId)>,
     totals: Totals,
     bounds: Bounds,
 }
@@ -139,18 +139,17 @@ impl Kept {
             let Some(job) = head.as_ref().map(|head| &head.job).filter(|job| job.status().is_terminal()) else {
                 continue;
             };
-            let end = (job.status() == Status::Failed, job.finished_at.unwrap_or(job.updated_at), id);
-            let dead = self.totals.dead_letters.entry(job.spec.job_type.clone()).or_default();
+            let (job_type, at) = (&job.spec.job_type, job.finished_at.unwrap_or(job.updated_at));
+            let end = (job_type.clone(), job.status() == Status::Failed, at, id);
+            let kept = self.totals.types.entry(job_type.clone()).or_default();
             if now {
                 self.ends.insert(end);
-                self.totals.ended += 1;
-                *dead += u64::from(job.is_dead_letter());
+                kept.add(job);
             } else {
                 self.ends.remove(&end);
-                self.totals.ended -= 1;
-                *dead -= u64::from(job.is_dead_letter());
+                kept.remove(job);
             }
-            self.totals.dead_letters.retain(|_, count| *count > 0);
+            self.totals.types.retain(|_, kept| kept.jobs > 0);
         }
     }
 
@@ -271,10 +270,17 @@ impl Store for Memory {
         Ok(from.map(|(name, value)| (name.clone(), value.clone())).collect())
     }
 
-    fn ended_before(&self, failed: bool, before: Timestamp, limit: usize) -> Result<Vec<JobId>, Error> {
+    fn ends(
+        &self,
+        job_type: &str,
+        failed: bool,
+        before: Timestamp,
+        limit: usize,
+    ) -> Result<Vec<(Timestamp, JobId)>, Error> {
         let shown = self.shown();
-        let (from, to) = ((failed, Timestamp(i64::MIN), JobId::from_u128(0)), (failed, before, JobId::from_u128(0)));
-        Ok(shown.ends.range(from..to).take(limit).map(|(_, _, id)| *id).collect())
+        let bound = |at| (Arc::from(job_type), failed, at, JobId::from_u128(0));
+        let ends = shown.ends.range(bound(Timestamp(i64::MIN))..bound(before));
+        Ok(ends.take(limit).map(|(_, _, at, id)| (*at, *id)).collect())
     }
 
     fn forget(&self, ids: &[JobId]) -> Result<(), Error> {
@@ -284,8 +290,8 @@ impl Store for Memory {
         Ok(())
     }
 
-    fn totals(&self) -> Totals {
-        self.shown().totals.clone()
+    fn totals(&self) -> Arc<Totals> {
+        Arc::new(self.shown().totals.clone())
     }
 
     fn health(&self) -> Result<Health, Error> {

@@ -9,6 +9,8 @@ mod codec;
 #[cfg(any(test, debug_assertions, feature = "trial"))]
 pub mod conformance;
 pub mod memory;
+#[cfg(any(debug_assertions, feature = "trial"))]
+pub mod reread;
 pub mod sled;
 pub mod verify;
 
@@ -199,13 +201,49 @@ pub struct Listing {
 /// Most index rows that one `jobs` call looks at.
 pub const SCAN_MAX: usize = 10_000;
 
-/// Totals that survive restarts without counting the history at start.
+/// What is kept of the ended jobs of one type.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq, bincode::Encode, bincode::Decode)]
+pub struct Kept {
+    /// How many there are.
+    pub jobs: u64,
+    /// What they count as together: the sum of `Job::kept_bytes`.
+    pub bytes: u64,
+    /// How many of them are dead letters.
+    pub dead_letters: u64,
+}
+
+impl Kept {
+    /// With this ended job.
+    fn add(&mut self, job: &Job) {
+        self.jobs += 1;
+        self.bytes += job.kept_bytes();
+        self.dead_letters += u64::from(job.is_dead_letter());
+    }
+
+    /// Without this ended job.
+    fn remove(&mut self, job: &Job) {
+        self.jobs = self.jobs.saturating_sub(1);
+        self.bytes = self.bytes.saturating_sub(job.kept_bytes());
+        self.dead_letters = self.dead_letters.saturating_sub(u64::from(job.is_dead_letter()));
+    }
+}
+
+/// Totals of the ended jobs that are kept, by type; they survive restarts without counting the history at start.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub struct Totals {
-    /// Ended jobs that are kept.
-    pub ended: u64,
-    /// Of these, dead letters by type.
-    pub dead_letters: std::collections::BTreeMap<Arc<str>, u64>,
+    /// Every type of which a job is kept.
+    pub types: std::collections::BTreeMap<Arc<str>, Kept>,
+}
+
+impl Totals {
+    /// All types together.
+    pub fn all(&self) -> Kept {
+        self.types.values().fold(Kept::default(), |sum, kept| Kept {
+            jobs: sum.jobs + kept.jobs,
+            bytes: sum.bytes.saturating_add(kept.bytes),
+            dead_letters: sum.dead_letters + kept.dead_letters,
+        })
+    }
 }
 
 /// How the store is.
@@ -276,8 +314,15 @@ pub trait Store: Send + Sync {
     /// Cells whose name starts with `prefix`, by name.
     fn cells(&self, prefix: &str) -> Result<Vec<(String, Bytes)>, Error>;
 
-    /// Ended jobs, the longest ended first, that ended before `before` (`failed` ones have their own term).
-    fn ended_before(&self, failed: bool, before: Timestamp, limit: usize) -> Result<Vec<JobId>, Error>;
+    /// Ended jobs of a type, the longest ended first, that ended before `before`, each with its end (`failed` ones
+    /// have their own term).
+    fn ends(
+        &self,
+        job_type: &str,
+        failed: bool,
+        before: Timestamp,
+        limit: usize,
+    ) -> Result<Vec<(Timestamp, JobId)>, Error>;
 
     /// Removes ended jobs with their records, bodies, keys, index rows and entries, and raises the floor past the
     /// last of those entries, in one durable step. Ids that are not there, or not ended, are passed over. The
@@ -288,7 +333,7 @@ pub trait Store: Send + Sync {
     fn forget(&self, ids: &[JobId]) -> Result<(), Error>;
 
     /// Totals as of the watermark.
-    fn totals(&self) -> Totals;
+    fn totals(&self) -> Arc<Totals>;
 
     /// How the store is. Cheap enough for once a second, not for a hot path.
     fn health(&self) -> Result<Health, Error>;

@@ -215,16 +215,24 @@ impl Store for Sled {
         self.with_trees(|trees| self.read_cells(trees, prefix))
     }
 
-    fn ended_before(&self, failed: bool, before: Timestamp, limit: usize) -> Result<Vec<JobId>, Error> {
-        self.with_trees(|trees| self.read_ends(trees, failed, before, limit))
+    fn ends(
+        &self,
+        job_type: &str,
+        failed: bool,
+        before: Timestamp,
+        limit: usize,
+    ) -> Result<Vec<(Timestamp, JobId)>, Error> {
+        let number = self.shown().types.numbers.get(job_type).copied();
+        let Some(number) = number else { return Ok(Vec::new()) };
+        self.with_trees(|trees| self.read_ends(trees, number, failed, before, limit))
     }
 
     fn forget(&self, ids: &[JobId]) -> Result<(), Error> {
         self.with_trees(|trees| self.with_writer(trees, |writer| self.forget_group(trees, writer, ids)))
     }
 
-    fn totals(&self) -> Totals {
-        self.shown().totals.clone()
+    fn totals(&self) -> Arc<Totals> {
+        Arc::clone(&self.shown().types.totals)
     }
 
     fn health(&self) -> Result<Health, Error> {

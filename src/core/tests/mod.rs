@@ -3,5 +3,6 @@
 mod claims;
 mod limits;
 mod recovery;
+mod retention;
 mod rig;
 mod story;

@@ -7,6 +7,8 @@ mod arguments;
 mod child;
 mod collected;
 mod exit;
+#[cfg(any(debug_assertions, feature = "trial"))]
+mod heard;
 mod json;
 mod lines;
 mod protocol;
@@ -15,6 +17,9 @@ pub mod strays;
 
 #[cfg(test)]
 mod tests;
+
+#[cfg(any(debug_assertions, feature = "trial"))]
+pub use self::heard::Piece;
 
 use std::path::PathBuf;
 use std::sync::Arc;
@@ -90,17 +95,10 @@ impl Program {
         let command = self.arguments.fill(&payload)?;
         let mut child = Child::spawn(&self.settings, &command, claim)?;
         match self.settings.output {
-            Form::Text => {
+            Form::Text | Form::Json => {
                 let mut sink = Collected::new(self.settings.max_result);
                 let ended = self.pump(&mut child, Input::whole(payload), &mut sink, context)?;
-                self.judge(ended)?;
-                self.checked(sink.into_text())
-            }
-            Form::Json => {
-                let mut sink = Collected::new(self.settings.max_result);
-                let ended = self.pump(&mut child, Input::whole(payload), &mut sink, context)?;
-                self.judge(ended)?;
-                self.checked(sink.into_json()?)
+                self.collected_outcome(sink, ended)
             }
             Form::Events => {
                 let mut sink = Story::new(context);
@@ -130,6 +128,15 @@ impl Program {
             None => exit::judge(ended.status, &self.settings),
             Some(why) => Err(why.into_outcome()),
         }
+    }
+
+    /// What the whole output of a program means.
+    fn collected_outcome(&self, output: Collected, ended: Ended) -> Result<Outcome, Outcome> {
+        self.judge(ended)?;
+        self.checked(match self.settings.output {
+            Form::Json => output.into_json()?,
+            Form::Text | Form::Events => output.into_text(),
+        })
     }
 
     /// What an `events` program's end means. A result that was reported and confirmed by exit 0 counts even if the program

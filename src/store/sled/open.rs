@@ -11,10 +11,10 @@ use std::sync::{Arc, Mutex};
 use std::time::Duration;
 
 use super::super::codec::{self, Kind};
-use super::super::{Bounds, Error, Totals, mint_epoch};
+use super::super::{Bounds, Error, mint_epoch};
 use super::body::{FOLDER, file_named, is_unfinished};
 use super::shown::Shown;
-use super::writer::Writer;
+use super::writer::{TypeRow, Writer};
 use super::{BeforeSync, Options, Sled, Trees, contained, failure, files, keys, reached, read, refusal};
 use crate::fault::{self, Breach, Point};
 use crate::job::{Epoch, Job, Position};
@@ -241,39 +241,35 @@ fn assemble(options: &Options, trees: Trees, lock: File, before_sync: Option<Bef
         return Err(Error::Corrupt { at: "the cell format".into(), why: format!("it says {format}, not {FORMAT}") });
     }
     let epoch: Epoch = own(&trees, keys::EPOCH)?.ok_or_else(|| absent("epoch"))?;
-    let (floor, mut last, mut ended) = own::<(u64, u64, u64)>(&trees, keys::STANDING)?.unwrap_or((1, 0, 0));
+    let (floor, mut last) = own::<(u64, u64)>(&trees, keys::STANDING)?.unwrap_or((1, 0));
     if let Some((key, bytes)) = trees.events.last().map_err(failure)? {
         let (_, chunk) = read::chunk(&key, &bytes)?;
         let newest = chunk.entries.last().map_or(0, |entry| entry.position.0);
-        if newest > last {
-            (last, ended) = (newest, chunk.ended);
-        }
+        last = last.max(newest);
     }
-    let mut dead = std::collections::BTreeMap::new();
-    for row in trees.cells.scan_prefix(keys::DEAD) {
+    let mut types = std::collections::BTreeMap::new();
+    for row in trees.cells.scan_prefix(keys::TYPE) {
         let (key, bytes) = row.map_err(failure)?;
-        let count: u64 = codec::decode(Kind::Own, &bytes).map_err(|damage| damage.at("the count of dead letters"))?;
-        dead.insert(String::from_utf8_lossy(&key[keys::DEAD.len()..]).into(), count);
+        let row: TypeRow = codec::decode(Kind::Own, &bytes).map_err(|damage| damage.at("the row of a type"))?;
+        types.insert(String::from_utf8_lossy(&key[keys::TYPE.len()..]).into(), row);
     }
     let newest_ended = trees.jobs.last().map_err(failure)?.and_then(|(key, _)| keys::job_id(&key));
     let bounds = Bounds { epoch, floor: Position(floor), last: Position(last) };
-    let totals = Totals { ended, dead_letters: dead.clone() };
     let next = if fault::is_broken(Breach::PositionTwice) { bounds.last } else { bounds.last.next() };
     let writer = Writer {
         revisions: None,
         newest_ended,
         next: next.max(Position(1)),
         floor: bounds.floor,
-        ended,
-        dead,
+        types,
         scratch: codec::Buffer::default(),
     };
     let bytes = files::size(&options.dir.join(FOLDER)).map_err(refusal("cannot look at the bodies"))?;
     Ok(Sled {
         options: options.clone(),
         trees: Mutex::new(Some(Arc::new(trees))),
+        shown: Mutex::new(Shown { bounds, types: writer.shown_types(), in_flight: None }),
         writer: Mutex::new(Some(Box::new(writer))),
-        shown: Mutex::new(Shown { bounds, totals, in_flight: None }),
         body_bytes: AtomicU64::new(bytes),
         operations: AtomicU64::new(0),
         failed: AtomicBool::new(false),

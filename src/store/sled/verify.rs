@@ -16,7 +16,7 @@ use std::sync::Arc;
 use super::super::chunk::Chunk;
 use super::super::codec::{self, Damage, Kind};
 use super::super::verify::Report;
-use super::super::{Durability, Error};
+use super::super::{Durability, Error, Kept};
 use super::{Options, Sled, Trees, failure, keys, open};
 use crate::job::{Head, JobId, Logged, Position};
 
@@ -61,9 +61,10 @@ struct Inquiry<'a> {
     chunks: HashMap<Position, Arc<Chunk>>,
     chunk_order: VecDeque<Position>,
     known: HashMap<JobId, Option<Arc<Known>>>,
-    /// Ended jobs, and dead letters by type, as counted.
-    ended: u64,
-    dead: BTreeMap<Arc<str>, u64>,
+    /// Ended jobs by type, as counted.
+    types: BTreeMap<Arc<str>, Kept>,
+    /// The numbers of types.
+    numbers: Arc<BTreeMap<Arc<str>, keys::TypeNumber>>,
 }
 
 /// What is wrong with a record's bytes, as words.
@@ -87,8 +88,8 @@ impl<'a> Inquiry<'a> {
             chunks: HashMap::new(),
             chunk_order: VecDeque::new(),
             known: HashMap::new(),
-            ended: 0,
-            dead: BTreeMap::new(),
+            types: BTreeMap::new(),
+            numbers: Arc::clone(&store.shown().types.numbers),
         }
     }
 

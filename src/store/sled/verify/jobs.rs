@@ -55,10 +55,7 @@ impl Inquiry<'_> {
             }
         }
         if holds_ended {
-            self.ended += 1;
-            if job.is_dead_letter() {
-                *self.dead.entry(job.spec.job_type.clone()).or_default() += 1;
-            }
+            self.types.entry(job.spec.job_type.clone()).or_default().add(job);
         }
         Ok(())
     }
@@ -136,9 +133,12 @@ impl Inquiry<'_> {
                 Some(_) => self.report.complain(at, format!("its index row {} says something else", hex(&owned))),
                 None => self.report.complain(at, format!("its index row {} (by owner) is missing", hex(&owned))),
             }
-            let end = end_row(job);
-            if !self.trees.index.contains_key(end).map_err(failure)? {
-                self.report.complain(at, format!("its index row {} (by end) is missing", hex(&end)));
+            // A type without a number is complained about with the cells.
+            if let Some(number) = self.numbers.get(&job.spec.job_type) {
+                let end = end_row(*number, job);
+                if !self.trees.index.contains_key(end).map_err(failure)? {
+                    self.report.complain(at, format!("its index row {} (by end) is missing", hex(&end)));
+                }
             }
             let dead = keys::dead(id);
             if job.is_dead_letter() && !self.trees.index.contains_key(dead).map_err(failure)? {
