@@ -22,6 +22,7 @@
 mod chance;
 mod disk;
 mod judge;
+mod model;
 mod process;
 #[path = "../power/recorder/src/record.rs"]
 mod record;
@@ -318,7 +319,7 @@ fn taken(recorder: &Recorder, jobs: usize, death: Death) -> bool {
         Err(said) => panic!("no start: {said}"),
     };
     let chance = Chance::new(0, 0);
-    let name = recorder.journal.len().to_string();
+    let name = recorder.count().to_string();
     let mut client = Client::connect(&process.address, &recorder.ports, &recorder.journal, chance, &name).unwrap();
     let all = (0..jobs).all(|number| client.submit(number, &json!({"do": "noop"})).is_ok());
     recorder.kill(process);

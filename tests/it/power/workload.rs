@@ -115,7 +115,7 @@ impl<'a> Client<'a> {
 
     /// Submits small jobs until the server is gone, or there are very many.
     pub fn submit_small(&mut self) {
-        let mut numbers = 0..500;
+        let mut numbers = 0..60;
         while numbers.next().is_some_and(|number| self.submit(number, &json!({"do": "noop"})).is_ok()) {}
     }
 
