@@ -13,6 +13,7 @@ mod power;
 mod races;
 mod recovery_replay;
 mod resume;
+mod retention;
 mod session;
 mod stalls;
 mod starts;
