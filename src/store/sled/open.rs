@@ -194,8 +194,7 @@ fn create(dir: &Path) -> Result<(), Error> {
         drop((db, cells));
         let data = File::open(new.join(segments::DATA)).map_err(refusal(what()))?;
         let bounds = Bounds { epoch, floor: Position(1), last: Position::ZERO };
-        Reached::make(&new, &Extent::of(&bounds, &data));
-        Ok(())
+        Reached::anew(&new, &Extent::of(&bounds, &data)).map(drop).map_err(refusal(what()))
     })?;
     fs::write(new.join(MARKER), marker()).map_err(refusal(what()))?;
     files::sync(&new).map_err(refusal(what()))?;

@@ -159,7 +159,8 @@ impl Reached {
         made.inspect_err(|error| tracing::warn!(%error, dir = %dir.display(), "cannot write {FILE}")).ok()
     }
 
-    fn anew(dir: &Path, extent: &Extent) -> io::Result<Self> {
+    /// Makes the file anew, or says why not.
+    pub fn anew(dir: &Path, extent: &Extent) -> io::Result<Self> {
         let new = dir.join(format!("{FILE}.new"));
         // Not written over: it shall be born now.
         match fs::remove_file(&new) {
