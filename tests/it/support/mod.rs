@@ -10,7 +10,7 @@ pub mod sse;
 
 pub use chance::Chance;
 pub use client::{Answer, Client};
-pub use server::{Server, TRIAL};
+pub use server::{Moment, Server, TRIAL};
 
 /// Whether the long forms are asked for.
 pub fn is_long() -> bool {

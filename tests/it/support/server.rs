@@ -31,6 +31,15 @@ pub struct Server {
     log: Arc<Mutex<String>>,
 }
 
+/// A moment in a start, whatever the time.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Moment {
+    /// So many calls to read and write were made.
+    Calls(u64),
+    /// A snapshot is being written.
+    Snapshot,
+}
+
 /// One run of the binary.
 struct Process {
     child: Child,
@@ -245,16 +254,23 @@ impl Server {
         self.start_again();
     }
 
-    /// Starts it and kills it after so many calls to read and write, or as soon as it serves.
-    pub fn kill_in_start(&mut self, calls: u64) {
+    /// Starts it and kills it at this moment, or as soon as it serves.
+    pub fn kill_in_start(&mut self, moment: Moment) {
         self.launch();
-        while self.calls().is_some_and(|made| made < calls)
-            && !self.has_exited()
-            && TcpStream::connect(&self.address).is_err()
-        {
+        while !self.has_come(moment) && !self.has_exited() && TcpStream::connect(&self.address).is_err() {
             std::thread::yield_now();
         }
         self.kill();
+    }
+
+    fn has_come(&self, moment: Moment) -> bool {
+        match moment {
+            Moment::Calls(calls) => self.calls().is_none_or(|made| made >= calls),
+            Moment::Snapshot => {
+                let files = std::fs::read_dir(self.data_dir().join("store")).into_iter().flatten().flatten();
+                files.into_iter().any(|file| file.file_name().to_string_lossy().ends_with(".generating"))
+            }
+        }
     }
 
     /// Runs `longhaul verify` on the directory of the ended server: whether all holds, and what it said.
