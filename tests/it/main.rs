@@ -5,6 +5,7 @@
 mod cli;
 mod crash;
 mod ends;
+mod full;
 mod fuzz_replay;
 mod kills;
 mod mcp;

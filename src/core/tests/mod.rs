@@ -5,4 +5,5 @@ mod limits;
 mod recovery;
 mod retention;
 mod rig;
+mod room;
 mod story;
