@@ -6,4 +6,5 @@ mod recovery;
 mod retention;
 mod rig;
 mod room;
+mod schedules;
 mod story;
