@@ -12,6 +12,7 @@ mod mcp;
 mod races;
 mod recovery_replay;
 mod resume;
+mod retention;
 mod session;
 mod stalls;
 mod starts;
