@@ -9,6 +9,8 @@ mod full;
 mod fuzz_replay;
 mod kills;
 mod mcp;
+#[cfg(target_os = "linux")]
+mod power;
 mod races;
 mod recovery_replay;
 mod resume;
