@@ -58,6 +58,8 @@ pub enum Failure {
     Damaged(String),
     /// Another process holds the store.
     Locked(String),
+    /// The disk has no room. Make some.
+    DiskFull(String),
     /// Whoever read our output wants no more of it.
     Closed,
 }
@@ -71,6 +73,7 @@ impl Failure {
             Self::Refused(_) => exit::REFUSED,
             Self::Damaged(_) => exit::STORE_DAMAGED,
             Self::Locked(_) => exit::STORE_LOCKED,
+            Self::DiskFull(_) => exit::DISK_REFUSES,
         }
     }
 }
@@ -78,7 +81,11 @@ impl Failure {
 impl fmt::Display for Failure {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
-            Self::Usage(what) | Self::Refused(what) | Self::Damaged(what) | Self::Locked(what) => f.write_str(what),
+            Self::Usage(what)
+            | Self::Refused(what)
+            | Self::Damaged(what)
+            | Self::Locked(what)
+            | Self::DiskFull(what) => f.write_str(what),
             Self::Unreachable { server, why } => write!(
                 f,
                 "no server at {server} ({why})\nStart one with `longhaul serve`, or name another with --server or LONGHAUL_SERVER."

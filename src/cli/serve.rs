@@ -75,7 +75,7 @@ pub fn run(config: Config) -> ExitCode {
         Ok(running) => running,
         Err(NoStart::Store(error)) => {
             output::complain(&error.to_string());
-            return exit::of_store(&error);
+            return exit::of_store(&error).into();
         }
         Err(NoStart::Other(why)) => {
             output::complain(&why);
@@ -194,7 +194,7 @@ fn died(service: &Service, fatal: Fatal) -> u8 {
         Fatal::Closed => exit::DONE,
         Fatal::Store(error) => {
             tracing::error!(%error, "the store has failed; what was acknowledged is safe");
-            exit::STORE_DAMAGED
+            exit::of_failed(&error)
         }
         Fatal::Bug(why) => {
             tracing::error!(why, "the core has failed; what was acknowledged is safe");

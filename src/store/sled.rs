@@ -12,6 +12,7 @@ mod keys;
 mod open;
 mod reached;
 mod read;
+mod room;
 mod shown;
 #[cfg(test)]
 mod tests;
@@ -29,6 +30,7 @@ use bytes::Bytes;
 use super::{Bounds, Change, Conflict, Durability, Error, Health, Listing, Query, Store, Totals};
 use crate::fault::{self, Point};
 use crate::job::{BodyRef, Head, JobId, Logged, Position, Timestamp};
+pub use room::COMMIT_MAX;
 use shown::Shown;
 pub(super) use verify::verify;
 use writer::Writer;
@@ -150,16 +152,16 @@ fn failure(error: ::sled::Error) -> Error {
             at: "the data file".into(),
             why: at.map_or("sled reports corruption".into(), |at| format!("sled reports corruption at {at:?}")),
         },
-        ::sled::Error::CollectionNotFound(_)
-        | ::sled::Error::Unsupported(_)
-        | ::sled::Error::ReportableBug(_)
-        | ::sled::Error::Io(_) => Error::Unavailable(error.to_string()),
+        ::sled::Error::Io(ref refused) => Error::refused("sled", refused),
+        ::sled::Error::CollectionNotFound(_) | ::sled::Error::Unsupported(_) | ::sled::Error::ReportableBug(_) => {
+            Error::Unavailable(error.to_string())
+        }
     }
 }
 
 /// The operating system's refusals.
 fn refusal(what: impl std::fmt::Display) -> impl FnOnce(std::io::Error) -> Error {
-    move |error| Error::Unavailable(format!("{what}: {error}"))
+    move |error| Error::refused(what, &error)
 }
 
 impl Store for Sled {
@@ -233,6 +235,10 @@ impl Store for Sled {
 
     fn totals(&self) -> Arc<Totals> {
         Arc::clone(&self.shown().types.totals)
+    }
+
+    fn room(&self) -> Result<bool, Error> {
+        self.with_trees(|trees| room::is_there(&trees.file, &self.options.dir))
     }
 
     fn health(&self) -> Result<Health, Error> {

@@ -5,12 +5,16 @@
 mod cli;
 mod crash;
 mod ends;
+mod full;
 mod fuzz_replay;
 mod kills;
 mod mcp;
+#[cfg(target_os = "linux")]
+mod power;
 mod races;
 mod recovery_replay;
 mod resume;
+mod retention;
 mod session;
 mod stalls;
 mod starts;

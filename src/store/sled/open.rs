@@ -77,7 +77,7 @@ fn advise(dir: &Path, error: Error) -> Error {
                  It was not replaced by an empty store"
             ),
         },
-        Error::Unavailable(_) | Error::Locked(_) => error,
+        Error::Unavailable(_) | Error::Locked(_) | Error::Full(_) => error,
     }
 }
 
@@ -125,8 +125,8 @@ fn lock(dir: &Path) -> Result<File, Error> {
     for _ in 0..LOCK_LOOKS {
         match file.try_lock() {
             Ok(()) => {
-                let say = file.set_len(0).and_then(|()| write!(file, "{}", std::process::id()));
-                say.map_err(refusal(what()))?;
+                // Only for those who find it locked: a disk that has no room for it keeps nobody from opening.
+                let _ = file.set_len(0).and_then(|()| write!(file, "{}", std::process::id()));
                 return Ok(file);
             }
             Err(TryLockError::WouldBlock) => std::thread::sleep(LOCK_WAIT / LOCK_LOOKS),
@@ -142,9 +142,6 @@ fn lock(dir: &Path) -> Result<File, Error> {
 /// Makes a store apart, closed and synced, and moves it into place: a kill leaves either nothing or all of it.
 fn create(dir: &Path) -> Result<(), Error> {
     let what = || format!("cannot make {}", dir.display());
-    // Folders that are made on the way must be on disk too.
-    let above: Vec<PathBuf> = std::path::absolute(dir).map_err(refusal(what()))?.ancestors().map(Into::into).collect();
-    let made = above.iter().skip(1).take_while(|folder| !folder.exists()).count();
     let mut new: PathBuf = dir.to_path_buf();
     new.set_file_name(format!("{}.new", dir.file_name().unwrap_or_default().to_string_lossy()));
     fs::create_dir_all(&new).map_err(refusal(what()))?;
@@ -170,9 +167,7 @@ fn create(dir: &Path) -> Result<(), Error> {
     files::sync(&new).map_err(refusal(what()))?;
     fault::point(Point::Creating);
     fs::rename(&new, dir).map_err(refusal(what()))?;
-    for folder in above.iter().skip(1).take(made + 1) {
-        super::body::sync_folder(folder).map_err(refusal(what()))?;
-    }
+    files::sync_above(dir).map_err(refusal(what()))?;
     drop(held);
     Ok(())
 }
@@ -221,7 +216,8 @@ fn open_trees(dir: &Path, cache_bytes: u64) -> Result<Trees, Error> {
     trees.db.flush().map_err(failure)?;
     fault::point(Point::Opening);
     if !fault::is_broken(Breach::NoSyncAtOpen) {
-        files::sync(dir).map_err(refusal(format!("cannot sync {}", dir.display())))?;
+        let synced = files::sync(dir).and_then(|()| files::sync_above(dir));
+        synced.map_err(refusal(format!("cannot sync {}", dir.display())))?;
     }
     Ok(trees)
 }

@@ -5,6 +5,7 @@
 
 pub mod chance;
 pub mod client;
+pub mod disk;
 pub mod server;
 pub mod sse;
 
