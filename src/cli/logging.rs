@@ -21,6 +21,8 @@ pub fn start() -> Result<(), Failure> {
     let subscriber = tracing_subscriber::fmt()
         .with_env_filter(filter)
         .with_writer(std::io::stderr)
+        // It would say on stderr that stderr cannot be written, and panic on that: a full disk there must not matter.
+        .log_internal_errors(false)
         .with_ansi(std::io::stderr().is_terminal());
     // Only tests start it twice.
     let _ = subscriber.try_init();

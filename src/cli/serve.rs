@@ -78,7 +78,7 @@ pub fn run(config: Config) -> ExitCode {
         Ok(running) => running,
         Err(NoStart::Store(error)) => {
             output::complain(&format!("{error}{}", failure::remedy(&error)));
-            return exit::of_store(&error);
+            return exit::of_store(&error).into();
         }
         Err(NoStart::Other(why)) => {
             output::complain(&why);
@@ -200,11 +200,11 @@ fn died(service: &Service, fatal: Fatal) -> u8 {
         Fatal::Closed => exit::DONE,
         Fatal::Store(error @ (store::Error::Corrupt { .. } | store::Error::Body { .. })) => {
             tracing::error!(%error, "stored bytes make no sense: `longhaul verify` says what is wrong; put the directory back from a backup");
-            exit::STORE_DAMAGED
+            exit::of_failed(&error)
         }
-        Fatal::Store(error @ (store::Error::Unavailable(_) | store::Error::Locked(_))) => {
+        Fatal::Store(error @ (store::Error::Unavailable(_) | store::Error::Locked(_) | store::Error::Full(_))) => {
             tracing::error!(%error, "the store has failed; what was acknowledged is safe");
-            exit::STORE_DAMAGED
+            exit::of_failed(&error)
         }
         Fatal::Bug(why) => {
             tracing::error!(why, "the core has failed; what was acknowledged is safe");

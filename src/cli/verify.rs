@@ -12,8 +12,8 @@ use crate::store;
 /// Verifies the store under a data directory.
 ///
 /// # Errors
-/// `Damaged` with each thing that is wrong, or if the store cannot be read; `Locked` while a server runs; `Usage` if
-/// there is no store.
+/// `Damaged` with each thing that is wrong, or if the store cannot be read; `Locked` while a server runs; `DiskFull` if
+/// opening it needs room that the disk has not; `Usage` if there is no store.
 pub fn verify(output: &Output, data_dir: &Path) -> Result<Ending, Failure> {
     let dir = data_dir.join("store");
     if !dir.is_dir() {
@@ -27,6 +27,7 @@ pub fn verify(output: &Output, data_dir: &Path) -> Result<Ending, Failure> {
     });
     let report = report.map_err(|error| match error {
         store::Error::Locked(_) => Failure::Locked(format!("{error}\nStop the server first.")),
+        store::Error::Full(_) => Failure::DiskFull(error.to_string()),
         store::Error::Corrupt { .. } | store::Error::Body { .. } | store::Error::Unavailable(_) => {
             Failure::Damaged(error.to_string())
         }

@@ -9,7 +9,7 @@ use std::time::Duration;
 use bytes::Bytes;
 
 use crate::clock::Clock;
-use crate::core::{Busy, Handle};
+use crate::core::{Busy, Handle, Room};
 use crate::events::{self, Published};
 use crate::job::{Head, JobId, Timestamp};
 use crate::store::{self, Store};
@@ -190,16 +190,21 @@ impl Service {
         self.is_unhealthy.store(true, Ordering::Relaxed);
     }
 
-    /// Whether a new job would be taken right now.
+    /// Whether a new job would be taken right now. Looks at the disk.
     ///
     /// # Errors
-    /// `Draining`, `Unhealthy`, `DiskFull`.
-    pub fn ready(&self) -> Result<(), Refused> {
-        match (self.is_unhealthy(), self.core.is_draining(), self.core.disk_is_low()) {
-            (true, _, _) => Err(Refused::Unhealthy),
-            (_, true, _) => Err(Refused::Draining),
-            (_, _, true) => Err(Refused::DiskFull),
-            (false, false, false) => Ok(()),
+    /// `Draining`, `Unhealthy`, `DiskFull`; `Busy` if the disk cannot be looked at for now.
+    pub async fn ready(&self) -> Result<(), Refused> {
+        match (self.is_unhealthy(), self.core.is_draining()) {
+            (true, _) => return Err(Refused::Unhealthy),
+            (_, true) => return Err(Refused::Draining),
+            (false, false) => {}
+        }
+        let core = self.core.clone();
+        let room = self.ask(move |store| store.health().map(|disk| core.room(&disk))).await?;
+        match room.map_err(|error| self.failed(&error))? {
+            Room::Ample => Ok(()),
+            Room::Low | Room::Tight | Room::None => Err(Refused::DiskFull),
         }
     }
 

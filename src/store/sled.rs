@@ -13,6 +13,7 @@ mod keys;
 mod open;
 mod reached;
 mod read;
+mod room;
 mod segments;
 mod shown;
 #[cfg(test)]
@@ -31,6 +32,7 @@ use bytes::Bytes;
 use super::{Bounds, Change, Conflict, Durability, Error, Health, Listing, Query, Store, Totals};
 use crate::fault::{self, Point};
 use crate::job::{BodyRef, Head, JobId, Logged, Position, Timestamp};
+pub use room::COMMIT_MAX;
 use shown::Shown;
 pub(super) use verify::verify;
 use writer::Writer;
@@ -146,7 +148,7 @@ impl Sled {
         let done = contained(|| work(&trees));
         match &done {
             Ok(_) | Err(Error::Body { .. }) => {}
-            Err(error @ (Error::Unavailable(_) | Error::Corrupt { .. } | Error::Locked(_))) => {
+            Err(error @ (Error::Unavailable(_) | Error::Corrupt { .. } | Error::Locked(_) | Error::Full(_))) => {
                 if !self.failed.swap(true, Ordering::AcqRel) {
                     self.on_failure.get().iter().for_each(|told| told(error));
                 }
@@ -171,16 +173,16 @@ fn failure(error: ::sled::Error) -> Error {
             at: "the data file".into(),
             why: at.map_or("sled reports corruption".into(), |at| format!("sled reports corruption at {at:?}")),
         },
-        ::sled::Error::CollectionNotFound(_)
-        | ::sled::Error::Unsupported(_)
-        | ::sled::Error::ReportableBug(_)
-        | ::sled::Error::Io(_) => Error::Unavailable(error.to_string()),
+        ::sled::Error::Io(ref refused) => Error::refused("sled", refused),
+        ::sled::Error::CollectionNotFound(_) | ::sled::Error::Unsupported(_) | ::sled::Error::ReportableBug(_) => {
+            Error::Unavailable(error.to_string())
+        }
     }
 }
 
 /// The operating system's refusals.
 fn refusal(what: impl std::fmt::Display) -> impl FnOnce(std::io::Error) -> Error {
-    move |error| Error::Unavailable(format!("{what}: {error}"))
+    move |error| Error::refused(what, &error)
 }
 
 impl Store for Sled {
@@ -254,6 +256,10 @@ impl Store for Sled {
 
     fn totals(&self) -> Arc<Totals> {
         Arc::clone(&self.shown().types.totals)
+    }
+
+    fn room(&self) -> Result<bool, Error> {
+        self.with_trees(|trees| room::is_there(&trees.file, &self.options.dir))
     }
 
     fn health(&self) -> Result<Health, Error> {

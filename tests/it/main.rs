@@ -6,6 +6,7 @@ mod cli;
 mod crash;
 mod damage;
 mod ends;
+mod full;
 mod fuzz_replay;
 mod kills;
 mod mcp;

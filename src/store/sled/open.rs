@@ -96,7 +96,7 @@ fn advise(dir: &Path, error: Error) -> Error {
                  It was not replaced by an empty store"
             ),
         },
-        Error::Unavailable(_) | Error::Body { .. } | Error::Locked(_) => error,
+        Error::Unavailable(_) | Error::Body { .. } | Error::Locked(_) | Error::Full(_) => error,
     }
 }
 
@@ -154,8 +154,8 @@ fn lock(dir: &Path) -> Result<File, Error> {
     for _ in 0..LOCK_LOOKS {
         match file.try_lock() {
             Ok(()) => {
-                let say = file.set_len(0).and_then(|()| write!(file, "{}", std::process::id()));
-                say.map_err(refusal(what()))?;
+                // Only for those who find it locked: a disk that has no room for it keeps nobody from opening.
+                let _ = file.set_len(0).and_then(|()| write!(file, "{}", std::process::id()));
                 return Ok(file);
             }
             Err(TryLockError::WouldBlock) => std::thread::sleep(LOCK_WAIT / LOCK_LOOKS),

@@ -13,8 +13,7 @@ use std::io;
 use std::os::unix::fs::FileExt;
 use std::path::Path;
 use std::sync::atomic::{AtomicBool, Ordering};
-
-use rustix::fs::{AtFlags, StatxFlags, statx};
+use std::time::UNIX_EPOCH;
 
 use super::super::{Bounds, Error};
 use super::body::sync_folder;
@@ -29,7 +28,7 @@ const SIZE: usize = 512;
 /// When a file was made, as its file system tells it; `UNTOLD` where that tells none.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 struct Birth {
-    seconds: i64,
+    seconds: u64,
     nanos: u32,
 }
 
@@ -37,9 +36,8 @@ const UNTOLD: Birth = Birth { seconds: 0, nanos: 0 };
 
 impl Birth {
     fn of(file: &File) -> io::Result<Self> {
-        let told = statx(file, "", AtFlags::EMPTY_PATH, StatxFlags::BTIME)?;
-        let is_told = told.stx_mask & StatxFlags::BTIME.bits() != 0;
-        Ok(if is_told { Self { seconds: told.stx_btime.tv_sec, nanos: told.stx_btime.tv_nsec } } else { UNTOLD })
+        let since = file.metadata()?.created().ok().and_then(|born| born.duration_since(UNIX_EPOCH).ok());
+        Ok(since.map_or(UNTOLD, |since| Self { seconds: since.as_secs(), nanos: since.subsec_nanos() }))
     }
 }
 

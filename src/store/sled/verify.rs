@@ -88,7 +88,7 @@ struct Inquiry<'a> {
 fn words(damage: Damage) -> String {
     match damage.at("") {
         Error::Corrupt { why, .. } => why,
-        other @ (Error::Unavailable(_) | Error::Body { .. } | Error::Locked(_)) => other.to_string(),
+        other @ (Error::Unavailable(_) | Error::Body { .. } | Error::Locked(_) | Error::Full(_)) => other.to_string(),
     }
 }
 
