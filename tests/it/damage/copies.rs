@@ -64,7 +64,7 @@ fn case_6_an_older_copy_in_place_of_the_directory_is_another_log() {
 
 #[test]
 fn case_6_an_older_copy_written_over_the_directory_is_another_log() {
-    a_copy_put_back(|copy, data| served::copy(copy, data));
+    a_copy_put_back(served::copy);
 }
 
 #[test]

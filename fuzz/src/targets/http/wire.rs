@@ -58,6 +58,7 @@ pub fn read_to_end(bytes: &[u8], method: &str) -> Option<Reply> {
         return read_to_end(rest, method);
     }
     let body = match reply.header("transfer-encoding") {
+        _ if method == "HEAD" => Vec::new(),
         Some(_) => chunks(rest).ok()?.0,
         None => rest.to_vec(),
     };
