@@ -156,6 +156,8 @@ names! {
         FloorAfterRemoval = "floor-after-removal",
         /// After opening, positions start one too low.
         PositionTwice = "position-twice",
+        /// A copy of a store is taken for the store itself: what a test opens that puts together what a crash leaves.
+        CopyUnnoticed = "copy-unnoticed",
     }
 }
 

@@ -46,6 +46,8 @@ pub struct World {
 impl World {
     /// Two empty stores.
     pub fn new() -> Self {
+        // A kill is a copy here. Armed already is as good.
+        let _ = longhaul::fault::arm(None, Some(longhaul::fault::Breach::CopyUnnoticed.name()));
         let disk = Disk::new();
         disk.store.live().expect("the store works");
         Self {

@@ -18,6 +18,7 @@ use std::time::UNIX_EPOCH;
 use super::super::{Bounds, Error};
 use super::body::sync_folder;
 use super::refusal;
+use crate::fault::{self, Breach};
 use crate::job::{Epoch, EventId, Position};
 
 /// The file.
@@ -124,7 +125,8 @@ pub fn check(dir: &Path, found: &Extent) -> Result<Standing, Error> {
         return unknown("is damaged");
     };
     let birth = Birth::of(&file).map_err(refusal(what()))?;
-    let is_copy = known.birth != UNTOLD && birth != UNTOLD && known.birth != birth;
+    let is_another = known.birth != UNTOLD && birth != UNTOLD && known.birth != birth;
+    let is_copy = is_another && !fault::is_broken(Breach::CopyUnnoticed);
     let (was, is) = (known.extent.last, found.last);
     // A kill after a copy got its new epoch and before this file did leaves the old one here.
     if was.position > is.position || (!is_copy && was.epoch != is.epoch) {
