@@ -19,7 +19,7 @@ use super::parts;
 use crate::clock::{Clock, System};
 use crate::config::Config;
 use crate::core::{self, Fatal, Handle, LocalWork};
-use crate::events::Published;
+use crate::events::{self, Published};
 use crate::fault::{self, Point};
 use crate::handler::command::strays;
 use crate::job::Rules;
@@ -57,6 +57,15 @@ enum NoStart {
 impl From<store::Error> for NoStart {
     fn from(error: store::Error) -> Self {
         Self::Store(error)
+    }
+}
+
+impl From<events::Error> for NoStart {
+    fn from(error: events::Error) -> Self {
+        match error {
+            events::Error::Unreadable(error) => Self::Store(error),
+            other @ (events::Error::Busy | events::Error::Forgotten) => Self::Other(format!("the log: {other:?}")),
+        }
     }
 }
 
@@ -121,8 +130,7 @@ fn start(config: &Config) -> Result<Running, NoStart> {
     let metrics = Arc::new(Metrics::new(rules.keys().cloned(), config.workers));
     let heads = core::recover(&*store, &*clock, &rules)?;
     let base = config.public_url.as_deref().unwrap_or_default();
-    let published = Published::new(&store, heads.clone(), base)
-        .map_err(|why| NoStart::Other(format!("the log cannot be read: {why:?}")))?;
+    let published = Published::new(&store, heads.clone(), base)?;
     let core_parts = core::Parts {
         store: store.clone(),
         clock: clock.clone(),
