@@ -268,7 +268,7 @@ fn what_does_not_make_a_store_is_refused_though_its_sums_are_right() {
 fn what_comes_out_of_few_bytes_is_not_held_in_memory() {
     let header = values(&plain(&sample(1)))[0].to_string();
     let mut bomb = GzEncoder::new(Vec::new(), Compression::best());
-    bomb.write_all(&sealed(&[header.clone()])).expect("memory");
+    bomb.write_all(&sealed(std::slice::from_ref(&header))).expect("memory");
     let zeros = vec![b' '; 1 << 20];
     (0..64).for_each(|_| bomb.write_all(&zeros).expect("memory"));
     let bomb = bomb.finish().expect("memory");
