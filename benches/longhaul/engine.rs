@@ -58,7 +58,7 @@ pub struct Engine {
 
 impl Engine {
     /// On a store in this directory, with so many workers.
-    pub fn start(directory: &Path, workers: usize) -> Result<Self> {
+    pub fn start(directory: &Path, workers: usize, retention: Retention) -> Result<Self> {
         let clock: Arc<dyn Clock> = Arc::new(System);
         let options = Options { dir: directory.into(), cache_bytes: 64 << 20, durability: Durability::Disk };
         std::fs::create_dir_all(directory.parent().unwrap_or(directory))?;
@@ -78,7 +78,7 @@ impl Engine {
             max_pending_bytes: u64::MAX,
             disk_reserve: None,
             throttle: Throttle::default(),
-            retention: Retention::default(),
+            retention,
         };
         let (tell, ended) = crossbeam_channel::bounded(1);
         let core = core::start(parts, options, &heads, move |fatal| {

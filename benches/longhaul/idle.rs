@@ -6,6 +6,7 @@
 use std::time::{Duration, Instant};
 
 use longhaul::clock::{Clock, System};
+use longhaul::core::Retention;
 
 use crate::engine::Engine;
 use crate::million::AHEAD;
@@ -20,7 +21,7 @@ const SETTLED: Duration = Duration::from_secs(2);
 /// Measures and reports.
 pub fn run(scale: &Scale) -> Result<()> {
     let directory = server::directory()?;
-    let engine = Engine::start(&server::store_of(directory.path()), 0)?;
+    let engine = Engine::start(&server::store_of(directory.path()), 0, Retention::default())?;
     let due = System.now().plus(AHEAD);
     load::runtime()?.block_on(engine.submit(scale.delayed, Some(due)))?;
     engine.close()?;

@@ -5,6 +5,8 @@
 
 use std::time::Instant;
 
+use longhaul::core::Retention;
+
 use crate::Result;
 use crate::bare_sled::{Bare, Shape};
 use crate::engine::Engine;
@@ -43,7 +45,7 @@ fn round(scale: &Scale) -> Result<Round> {
     let jobs = scale.lifecycles as f64;
     let directory = server::directory()?;
     let store = server::store_of(directory.path());
-    let engine = Engine::start(&store, SLOTS)?;
+    let engine = Engine::start(&store, SLOTS, Retention::default())?;
     let begin = Instant::now();
     load::runtime()?.block_on(engine.run(scale.lifecycles))?;
     let real = (jobs / begin.elapsed().as_secs_f64(), engine.operations() as f64 / jobs);

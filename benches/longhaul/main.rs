@@ -11,6 +11,7 @@ mod idle;
 mod lifecycles;
 mod load;
 mod million;
+mod plateau;
 mod process;
 mod report;
 mod scale;
@@ -24,17 +25,22 @@ use std::process::ExitCode;
 
 use scale::Scale;
 
+/// As in the server's own program.
+#[global_allocator]
+static ALLOCATOR: mimalloc::MiMalloc = mimalloc::MiMalloc;
+
 /// Whatever goes wrong ends the part.
 type Result<T> = std::result::Result<T, Box<dyn std::error::Error + Send + Sync>>;
 
 /// A part: what it is called, and what it does.
 type Part = (&'static str, fn(&Scale) -> Result<()>);
 
-const PARTS: [Part; 6] = [
+const PARTS: [Part; 7] = [
     ("submits", submits::run),
     ("lifecycles", lifecycles::run),
     ("starts", starts::run),
     ("deliveries", deliveries::run),
+    ("plateau", plateau::run),
     ("million", million::run),
     ("idle", idle::run),
 ];

@@ -16,6 +16,7 @@ use crate::scale::Scale;
 use crate::server::{self, Server};
 use crate::stats::median;
 use crate::{Result, load, process};
+use longhaul::core::Retention;
 
 /// How far ahead waiting jobs are due: after everything here is over.
 pub const AHEAD: Millis = Millis::seconds(24 * 3_600);
@@ -65,7 +66,7 @@ pub fn run(scale: &Scale) -> Result<()> {
 
 /// Makes the store through the library.
 fn make(store: &Path, scale: &Scale) -> Result<()> {
-    let engine = Engine::start(store, SLOTS)?;
+    let engine = Engine::start(store, SLOTS, Retention::default())?;
     let begin = Instant::now();
     load::runtime()?.block_on(async {
         engine.run(scale.finished).await?;

@@ -16,6 +16,10 @@ pub struct Scale {
     pub starts: usize,
     /// Event streams of a round.
     pub streams: &'static [usize],
+    /// Jobs of the long run under retention, and how many of them are kept.
+    pub expired: usize,
+    /// See `expired`.
+    pub kept: u64,
     /// Ended jobs of the large store.
     pub finished: usize,
     /// Its waiting jobs.
@@ -39,6 +43,8 @@ impl Scale {
         lifecycles: 150_000,
         starts: 300,
         streams: &[1_000, 5_000],
+        expired: 2_000_000,
+        kept: 100_000,
         finished: 1_000_000,
         waiting: 10_000,
         boots: 5,
@@ -55,6 +61,8 @@ impl Scale {
         lifecycles: 20_000,
         starts: 50,
         streams: &[200, 1_000],
+        expired: 50_000,
+        kept: 5_000,
         finished: 30_000,
         waiting: 1_000,
         boots: 2,

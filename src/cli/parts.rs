@@ -26,7 +26,7 @@ pub fn core(config: &Config) -> core::Options {
         max_pending_bytes: config.max_pending_bytes.0,
         disk_reserve: config.disk_reserve.map(|size| size.0),
         throttle: config.throttle,
-        retention: config.retention,
+        retention: config.retention.clone(),
     }
 }
 

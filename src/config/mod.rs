@@ -12,6 +12,7 @@ mod tools;
 #[cfg(test)]
 mod tests;
 
+use std::collections::HashMap;
 use std::io::Read;
 use std::net::SocketAddr;
 use std::path::{Path, PathBuf};
@@ -21,10 +22,10 @@ use toml::de::DeTable;
 pub use complaint::{COMPLAINTS_MAX, Complaint, nearest};
 pub use form::{Size, read_length, show_length, show_size};
 pub use raw::File;
-pub use setting::{COMMAND, DEMO, RETRY, Row, SERVER, TOKEN, TOOL, TOOL_TABLES, reference};
+pub use setting::{COMMAND, DEMO, RETRY, Row, SERVER, TOKEN, TOOL, TOOL_RETENTION, TOOL_TABLES, reference};
 pub use tools::{HELPER_TOOLS, NAME_MAX, Run};
 
-use crate::core::Retention;
+use crate::core::{Bound, Keep, Retention};
 use crate::http::auth::Token;
 use crate::job::{Millis, OnInterrupt, RetryPolicy, Throttle};
 use crate::service::{TaskSupport, Tool};
@@ -87,7 +88,7 @@ pub struct Config {
     pub disk_reserve: Option<Size>,
     /// `store.cache`.
     pub cache: Size,
-    /// `retention.*`.
+    /// `retention.*`, and that of each tool.
     pub retention: Retention,
     /// `progress.*`.
     pub throttle: Throttle,
@@ -171,7 +172,8 @@ fn read_top(top: &Section<'_>, complaints: &mut Complaints) -> Option<Config> {
     top.check_keys(&[SERVER, RETRY], &["auth", "tools"], complaints);
     let tokens = tokens::read(top, complaints);
     let retry = read_retry(top, &RetryPolicy::default(), complaints)?;
-    let tools = tools::read(top, &retry, complaints);
+    let mut retention = read_retention(top, complaints)?;
+    let tools = tools::read(top, &retry, &mut retention, complaints);
     let public_url = top.take(&key::PUBLIC_URL, complaints);
     Some(Config {
         listen: read_listen(top, &tokens, complaints)?,
@@ -192,11 +194,7 @@ fn read_top(top: &Section<'_>, complaints: &mut Complaints) -> Option<Config> {
         durability: top.take(&key::DURABILITY, complaints)?,
         disk_reserve: top.take(&key::DISK_RESERVE, complaints),
         cache: top.take(&key::CACHE, complaints)?,
-        retention: Retention {
-            keep: top.take(&key::KEEP, complaints)?,
-            keep_failed: top.take(&key::KEEP_FAILED, complaints)?,
-            max_jobs: top.take(&key::MAX_JOBS, complaints)?,
-        },
+        retention,
         throttle: Throttle {
             min_interval: top.take(&key::MIN_INTERVAL, complaints)?,
             min_delta: top.take(&key::MIN_DELTA, complaints)?,
@@ -207,6 +205,19 @@ fn read_top(top: &Section<'_>, complaints: &mut Complaints) -> Option<Config> {
         tokens,
         tools,
     })
+}
+
+fn read_retention(top: &Section<'_>, complaints: &mut Complaints) -> Option<Retention> {
+    let plain = Keep {
+        keep: top.take(&key::KEEP, complaints)?,
+        keep_failed: top.take(&key::KEEP_FAILED, complaints)?,
+        bound: Bound::default(),
+    };
+    let all = Bound {
+        max_jobs: Some(top.take(&key::MAX_JOBS, complaints)?),
+        max_bytes: top.take(&key::MAX_BYTES, complaints).map(|size| size.0),
+    };
+    Some(Retention { plain, types: HashMap::new(), all })
 }
 
 /// Everybody who reaches the port may use it, unless there are tokens.

@@ -137,6 +137,8 @@ settings! {
         .or("30d").within("0s", "36500d");
     MAX_JOBS: u64 = setting("retention.max_jobs", "Most ended jobs that are kept; the longest ended go first.")
         .or("1000000").within("1", "1000000000");
+    MAX_BYTES: Size = setting("retention.max_bytes", "Most bytes of ended jobs: payloads, results, partial results and logs, and 1 KiB for each; the longest ended go first. Without it: as many as max_jobs allows.")
+        .within("1MiB", "1024TiB");
     MIN_INTERVAL: Millis = setting("progress.min_interval", "Progress of one job that comes sooner is merged, unless its step or message changed.")
         .or("500ms").within("0s", "1h");
     MIN_DELTA: f64 = setting("progress.min_delta", "Or unless the percentage moved by this much.")
@@ -184,6 +186,19 @@ settings! {
         .or("5s").within("0s", "10m");
     MAX_RESULT: Size = setting("max_result", "Largest result; a larger one fails the job as `output_too_large`.")
         .or("64MiB").within("1", "4GiB");
+}
+
+settings! {
+    /// Retention of a tool's own jobs; what it does not say is as at the top. Its bounds count its jobs alone, beside those of all.
+    TOOL_RETENTION:
+    TOOL_KEEP: Millis = setting("retention.keep", "How long its completed and canceled jobs are kept.")
+        .within("0s", "36500d");
+    TOOL_KEEP_FAILED: Millis = setting("retention.keep_failed", "How long its failed jobs are kept.")
+        .within("0s", "36500d");
+    TOOL_MAX_JOBS: u64 = setting("retention.max_jobs", "Most of its ended jobs that are kept.")
+        .within("0", "1000000000");
+    TOOL_MAX_BYTES: Size = setting("retention.max_bytes", "Most bytes of its ended jobs, counted as at the top.")
+        .within("0", "1024TiB");
 }
 
 /// Settings of a tool that are tables of their own kind: read by `tools`, listed here for docs and for near names.
@@ -237,7 +252,7 @@ pub fn reference() -> String {
     let parts: [(&str, &[&[Row]]); 6] = [
         ("", &[SERVER]),
         ("Retries, at the top for all tools, or in a tool:", &[RETRY]),
-        ("A tool, in `[tools.NAME]`, NAME being 1 to 64 of `A-Z a-z 0-9 _ . -`:", &[TOOL, TOOL_TABLES]),
+        ("A tool, in `[tools.NAME]`, NAME being 1 to 64 of `A-Z a-z 0-9 _ . -`:", &[TOOL, TOOL_RETENTION, TOOL_TABLES]),
         ("`run = { kind = \"command\", … }`:", &[COMMAND]),
         ("`run = { kind = \"demo\", … }`:", &[DEMO]),
         ("A caller, in `[[auth.tokens]]`:", &[TOKEN]),
@@ -274,9 +289,10 @@ mod tests {
         macro_rules! check_all { ($($name:ident)*) => { $(check(&$name);)* }; }
         check_all!(LISTEN DATA_DIR PUBLIC_URL ALLOWED_HOSTS ALLOWED_ORIGINS MAX_BODY MAX_CONNECTIONS MAX_STREAMS);
         check_all!(HEADER_TIMEOUT STREAM_HEARTBEAT STREAM_WRITE_TIMEOUT SHUTDOWN_GRACE WORKERS MAX_PENDING);
-        check_all!(MAX_PENDING_BYTES DURABILITY DISK_RESERVE CACHE KEEP KEEP_FAILED MAX_JOBS MIN_INTERVAL MIN_DELTA);
+        check_all!(MAX_PENDING_BYTES DURABILITY DISK_RESERVE CACHE KEEP KEEP_FAILED MAX_JOBS MAX_BYTES MIN_INTERVAL MIN_DELTA);
         check_all!(SESSION_TTL HELPERS MAX_ATTEMPTS BASE_DELAY MAX_DELAY JITTER MAX_INTERRUPTIONS TYPE TITLE);
         check_all!(DESCRIPTION TIMEOUT EXPIRES_IN CONCURRENCY TASK_SUPPORT INLINE_WAIT ON_INTERRUPT CANCEL_GRACE);
+        check_all!(TOOL_KEEP TOOL_KEEP_FAILED TOOL_MAX_JOBS TOOL_MAX_BYTES);
         check_all!(MAX_RESULT ARGUMENTS OUTPUT ENV CWD TRANSIENT PERMANENT PACE TOKEN_NAME TOKEN_HASH SCOPES);
     }
 

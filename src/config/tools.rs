@@ -8,8 +8,9 @@ use toml::de::DeValue;
 use super::complaint::{Complaints, nearest};
 use super::form::choice;
 use super::raw::{Section, to_json};
-use super::setting::{self as key, COMMAND, DEMO, RETRY, Row, TOOL, TOOL_TABLES};
+use super::setting::{self as key, COMMAND, DEMO, RETRY, Row, TOOL, TOOL_RETENTION, TOOL_TABLES};
 use super::{ToolConfig, read_retry};
+use crate::core::{Bound, Keep, Retention};
 use crate::handler::{command, demo};
 use crate::job::{Millis, RetryPolicy, Rules};
 use crate::service::Tool;
@@ -44,7 +45,12 @@ const KINDS: &[&str] = &["command", "demo"];
 const KINDS: &[&str] = &["command", "demo", "trial"];
 
 /// All tools of the file, in its order; the demo if it has none.
-pub(super) fn read(top: &Section<'_>, retry: &RetryPolicy, complaints: &mut Complaints) -> Vec<ToolConfig> {
+pub(super) fn read(
+    top: &Section<'_>,
+    retry: &RetryPolicy,
+    retention: &mut Retention,
+    complaints: &mut Complaints,
+) -> Vec<ToolConfig> {
     let Some(section) = top.inner("tools", complaints) else { return vec![demo_tool(retry)] };
     let mut tools: Vec<ToolConfig> = Vec::new();
     for (name, value) in section.table {
@@ -56,9 +62,22 @@ pub(super) fn read(top: &Section<'_>, retry: &RetryPolicy, complaints: &mut Comp
             let message = format!("type {:?} has a tool already: {}", tool.tool.job_type, other.tool.name);
             own.refuse("type", complaints, message);
         }
+        let keep = read_keep(&own, &retention.plain, complaints);
+        retention.types.insert(tool.tool.job_type.clone(), keep);
         tools.push(tool);
     }
     if section.table.is_empty() { vec![demo_tool(retry)] } else { tools }
+}
+
+fn read_keep(own: &Section<'_>, plain: &Keep, complaints: &mut Complaints) -> Keep {
+    Keep {
+        keep: own.take(&key::TOOL_KEEP, complaints).unwrap_or(plain.keep),
+        keep_failed: own.take(&key::TOOL_KEEP_FAILED, complaints).unwrap_or(plain.keep_failed),
+        bound: Bound {
+            max_jobs: own.take(&key::TOOL_MAX_JOBS, complaints),
+            max_bytes: own.take(&key::TOOL_MAX_BYTES, complaints).map(|size| size.0),
+        },
+    }
 }
 
 /// What is served when nothing is configured.
@@ -113,7 +132,7 @@ fn plain_tool(name: &str, job_type: &str) -> Tool {
 
 fn read_tool(own: &Section<'_>, name: &str, retry: &RetryPolicy, complaints: &mut Complaints) -> Option<ToolConfig> {
     let tables: Vec<&str> = TOOL_TABLES.iter().map(|row| row.key).collect();
-    own.check_keys(&[TOOL, RETRY], &tables, complaints);
+    own.check_keys(&[TOOL, RETRY, TOOL_RETENTION], &tables, complaints);
     let mut run = read_run(own, complaints);
     let is_demo = matches!(run, Some(Run::Demo { .. }));
     let job_type = own.take(&key::TYPE, complaints);

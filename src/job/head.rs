@@ -183,7 +183,15 @@ impl Job {
         let ended = completion.into_iter().flat_map(|c| c.result.into_iter().chain(c.content));
         std::iter::once(self.spec.payload).chain(self.partial).chain(ended).chain(self.logs.iter().copied())
     }
+
+    /// What an ended job counts against `retention.max_bytes`: its bodies, and a flat part for record and events.
+    pub fn kept_bytes(&self) -> u64 {
+        self.bodies().fold(KEPT_FLAT, |sum, body| sum.saturating_add(body.len))
+    }
 }
+
+/// Bytes that an ended job counts as beside its bodies: its record, index rows and share of the log.
+pub const KEPT_FLAT: u64 = 1024;
 
 /// Positions that the head keeps itself, and the size of a block of older ones (design 5.2).
 pub const TRAIL_RECENT_MAX: usize = 64;

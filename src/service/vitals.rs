@@ -1,6 +1,6 @@
 //! How the server is at this moment: what `/metrics` shows beside what was counted.
 
-use std::collections::HashMap;
+use std::collections::{BTreeMap, HashMap};
 use std::sync::Arc;
 use std::sync::atomic::Ordering;
 
@@ -8,7 +8,7 @@ use super::{Refused, Service};
 use crate::events::Published;
 use crate::job::{Millis, Status, Timestamp};
 use crate::metrics::{OVERDUE_MINUTES, Vitals};
-use crate::store::{self, Store};
+use crate::store::{self, Store, Totals};
 
 impl Service {
     /// How the server is, for `/metrics`. Looks at every unfinished job and at the disk: not for a hot path.
@@ -43,11 +43,16 @@ fn vitals(published: &Published, store: &dyn Store, now: Timestamp) -> Result<Vi
         live: counts.into_iter().map(|((job_type, status), count)| (job_type, status, count)).collect(),
         overdue,
         oldest_ready,
-        dead_letters: store.totals().dead_letters,
+        dead_letters: dead_letters(&store.totals()),
         events: counters.events.load(Ordering::Relaxed),
         streams: counters.streams.load(Ordering::Relaxed) as u64,
         stream_resets: counters.resets.load(Ordering::Relaxed),
         store_bytes: health.store_bytes,
         disk_free: health.disk_free,
     })
+}
+
+fn dead_letters(totals: &Totals) -> BTreeMap<Arc<str>, u64> {
+    let types = totals.types.iter().filter(|(_, kept)| kept.dead_letters > 0);
+    types.map(|(job_type, kept)| (Arc::clone(job_type), kept.dead_letters)).collect()
 }

@@ -117,10 +117,10 @@ impl Part {
         index as u64 + 1
     }
 
-    fn seal(&self, ended: u64) -> Vec<u8> {
+    fn seal(&self) -> Vec<u8> {
         let mut chunk = Buffer(Vec::with_capacity(FRONT_MAX + self.label_bytes.0.len() + self.entries.0.len()));
         chunk.seal(Kind::Chunk, |to| {
-            to.put(&(ended, self.base.0, self.labels.len() as u64, self.count));
+            to.put(&(self.base.0, self.labels.len() as u64, self.count));
             to.0.extend_from_slice(&self.label_bytes.0);
             to.0.extend_from_slice(&self.entries.0);
         });
@@ -147,17 +147,15 @@ impl Chunks {
         self.parts.push(part);
     }
 
-    /// Each chunk with its key. `ended` is how many ended jobs are kept once this commit is done.
-    pub fn finish(self, ended: u64) -> impl Iterator<Item = (Position, Vec<u8>)> {
-        self.parts.into_iter().map(move |part| (part.first, part.seal(ended)))
+    /// Each chunk with its key.
+    pub fn finish(self) -> impl Iterator<Item = (Position, Vec<u8>)> {
+        self.parts.into_iter().map(|part| (part.first, part.seal()))
     }
 }
 
 /// A chunk read back.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Chunk {
-    /// How many ended jobs were kept after its commit.
-    pub ended: u64,
     /// Its entries, by position. None are missing between the first and the last unless their jobs were forgotten.
     pub entries: Vec<Logged>,
 }
@@ -169,7 +167,7 @@ impl Chunk {
     /// `Damage` if the bytes are none.
     pub fn decode(first: Position, bytes: &[u8]) -> Result<Self, Damage> {
         let mut reader = codec::open(Kind::Chunk, bytes)?;
-        let (ended, base, labels, count): (u64, i64, u64, u64) = reader.take()?;
+        let (base, labels, count): (i64, u64, u64) = reader.take()?;
         // One at a time: a claimed number allocates nothing.
         let labels = (0..labels).map(|_| reader.take()).collect::<Result<Vec<Label>, _>>()?;
         let mut entries = Vec::new();
@@ -180,7 +178,7 @@ impl Chunk {
             entries.push(logged);
         }
         reader.end()?;
-        Ok(Self { ended, entries })
+        Ok(Self { entries })
     }
 
     /// The same chunk without the entries of some jobs, or nothing if none are left.
@@ -189,7 +187,7 @@ impl Chunk {
         let base = self.entries.first()?.at;
         let mut part = Part::new(first, base);
         self.entries.iter().for_each(|logged| part.put(&Item::from(logged)));
-        Some(part.seal(self.ended))
+        Some(part.seal())
     }
 }
 

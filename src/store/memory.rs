@@ -23,7 +23,7 @@ struct Kept {
     bodies: BTreeMap<BodyName, Bytes>,
     keys: HashMap<KeyName, JobId>,
     cells: BTreeMap<String, Bytes>,
-    ends: BTreeSet<(bool, Timestamp, JobId)>,
+    ends: BTreeSet<(Arc<str>, bool, Timestamp, JobId)>,
     totals: Totals,
     bounds: Bounds,
 }
@@ -36,6 +36,8 @@ pub struct Memory {
     ahead: Mutex<Kept>,
     shown: Mutex<Kept>,
     sync: Sync,
+    /// The disk that it pretends to be on, and whether that has room for a commit.
+    disk: Mutex<(Health, bool)>,
 }
 
 impl Default for Memory {
@@ -43,6 +45,9 @@ impl Default for Memory {
         Self::new()
     }
 }
+
+/// A disk that is never full.
+const ENDLESS: Health = Health { store_bytes: 0, disk_free: u64::MAX, disk_size: u64::MAX };
 
 impl Memory {
     /// An empty store under a fresh epoch.
@@ -63,7 +68,12 @@ impl Memory {
             totals: Totals::default(),
             bounds: Bounds { epoch: super::mint_epoch(), floor: Position(1), last: Position::ZERO },
         };
-        Self { ahead: Mutex::new(kept.clone()), shown: Mutex::new(kept), sync }
+        Self { ahead: Mutex::new(kept.clone()), shown: Mutex::new(kept), sync, disk: Mutex::new((ENDLESS, true)) }
+    }
+
+    /// Pretends to be on this disk, which has room for one more commit or has not.
+    pub fn set_disk(&self, disk: Health, has_room: bool) {
+        *self.disk.lock().unwrap_or_else(PoisonError::into_inner) = (disk, has_room);
     }
 
     fn shown(&self) -> MutexGuard<'_, Kept> {
@@ -139,18 +149,17 @@ impl Kept {
             let Some(job) = head.as_ref().map(|head| &head.job).filter(|job| job.status().is_terminal()) else {
                 continue;
             };
-            let end = (job.status() == Status::Failed, job.finished_at.unwrap_or(job.updated_at), id);
-            let dead = self.totals.dead_letters.entry(job.spec.job_type.clone()).or_default();
+            let (job_type, at) = (&job.spec.job_type, job.finished_at.unwrap_or(job.updated_at));
+            let end = (job_type.clone(), job.status() == Status::Failed, at, id);
+            let kept = self.totals.types.entry(job_type.clone()).or_default();
             if now {
                 self.ends.insert(end);
-                self.totals.ended += 1;
-                *dead += u64::from(job.is_dead_letter());
+                kept.add(job);
             } else {
                 self.ends.remove(&end);
-                self.totals.ended -= 1;
-                *dead -= u64::from(job.is_dead_letter());
+                kept.remove(job);
             }
-            self.totals.dead_letters.retain(|_, count| *count > 0);
+            self.totals.types.retain(|_, kept| kept.jobs > 0);
         }
     }
 
@@ -271,10 +280,17 @@ impl Store for Memory {
         Ok(from.map(|(name, value)| (name.clone(), value.clone())).collect())
     }
 
-    fn ended_before(&self, failed: bool, before: Timestamp, limit: usize) -> Result<Vec<JobId>, Error> {
+    fn ends(
+        &self,
+        job_type: &str,
+        failed: bool,
+        before: Timestamp,
+        limit: usize,
+    ) -> Result<Vec<(Timestamp, JobId)>, Error> {
         let shown = self.shown();
-        let (from, to) = ((failed, Timestamp(i64::MIN), JobId::from_u128(0)), (failed, before, JobId::from_u128(0)));
-        Ok(shown.ends.range(from..to).take(limit).map(|(_, _, id)| *id).collect())
+        let bound = |at| (Arc::from(job_type), failed, at, JobId::from_u128(0));
+        let ends = shown.ends.range(bound(Timestamp(i64::MIN))..bound(before));
+        Ok(ends.take(limit).map(|(_, _, at, id)| (*at, *id)).collect())
     }
 
     fn forget(&self, ids: &[JobId]) -> Result<(), Error> {
@@ -284,12 +300,16 @@ impl Store for Memory {
         Ok(())
     }
 
-    fn totals(&self) -> Totals {
-        self.shown().totals.clone()
+    fn totals(&self) -> Arc<Totals> {
+        Arc::new(self.shown().totals.clone())
+    }
+
+    fn room(&self) -> Result<bool, Error> {
+        Ok(self.disk.lock().unwrap_or_else(PoisonError::into_inner).1)
     }
 
     fn health(&self) -> Result<Health, Error> {
-        Ok(Health { store_bytes: 0, disk_free: u64::MAX, disk_size: u64::MAX })
+        Ok(self.disk.lock().unwrap_or_else(PoisonError::into_inner).0)
     }
 
     fn close(&self) -> Result<(), Error> {

@@ -25,6 +25,12 @@ const ROUNDS_MAX: usize = 60;
 /// Ended jobs that are kept where some are to go; a client never has so many whose end it does not know.
 const KEPT: &str = "20";
 
+/// Attempts that are running when a server dies: a few, or more than one group of its recovery takes.
+const FEW: usize = 3;
+const MORE_THAN_A_GROUP: usize = 140;
+/// Attempts that can run at once, where few do.
+const WORKERS: usize = 8;
+
 /// How a server is brought to a point.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 enum Scene {
@@ -87,7 +93,7 @@ impl Case {
         format!("{}{step}:{}", self.point.name(), self.pass)
     }
 
-    /// All of them. What a start or an end passes only once is tried once.
+    /// All of them. What a start or an end passes only once is tried once; interrupting many takes two groups.
     fn all() -> VecDeque<Self> {
         let passes: &[u32] = if is_long() { &[1, 2, 3, 5, 8, 13, 21, 34] } else { &[1, 2, 5] };
         let steps = |point: Point| match point.is_of_a_group() {
@@ -98,6 +104,7 @@ impl Case {
         let cases = places.flat_map(|(point, step)| {
             let passes = match scene(point, step) {
                 Scene::Serving | Scene::Trimming => passes,
+                Scene::Starting if step == Some(Step::Interrupt) => &[1, 2],
                 Scene::Ending | Scene::Starting | Scene::New => &[1],
                 Scene::Broken | Scene::Never(_) => &[],
             };
@@ -145,7 +152,7 @@ fn config(kept: Kept) -> String {
         Kept::NotAll => format!("[retention]\nmax_jobs = {KEPT}\n"),
     };
     let tool = TRIAL.replace("\"50ms\"", "\"1ms\"").replace("\"200ms\"", "\"2ms\"");
-    format!("{retention}[server]\nshutdown_grace = \"50ms\"\n{tool}")
+    format!("{retention}[server]\nshutdown_grace = \"50ms\"\n[queue]\nworkers = {WORKERS}\n{tool}")
 }
 
 /// A server that is to die, and its client; not started yet.
@@ -219,10 +226,10 @@ fn serving(case: Case, kept: Kept) -> Result<(), String> {
     prove(&mut server, &driver, kept)
 }
 
-/// Three attempts that end only by a cancel, known to run.
-fn hold(driver: &Driver) -> Result<(), Gone> {
+/// Attempts that end only by a cancel, known to run.
+fn hold(driver: &Driver, count: usize) -> Result<(), Gone> {
     let ids =
-        (0..3).map(|n| driver.submit(&format!("held-{n}"), &json!({"do": "sleep", "ms": ENDLESS_MS}), &Way::Http));
+        (0..count).map(|n| driver.submit(&format!("held-{n}"), &json!({"do": "sleep", "ms": ENDLESS_MS}), &Way::Http));
     for id in ids.collect::<Result<Vec<_>, _>>()? {
         driver.client.stream(&format!("/api/jobs/{id}/events"), None).find(|event| event.event == "job.started");
     }
@@ -233,7 +240,7 @@ fn ending(case: Case) -> Result<(), String> {
     let mut server = prepare(case, Kept::All);
     server.try_start_again()?;
     let driver = client_of(&server);
-    let began = hold(&driver).and_then(|()| driver.act(Deed::Large, "large", &Way::Http));
+    let began = hold(&driver, FEW).and_then(|()| driver.act(Deed::Large, "large", &Way::Http));
     began.map_err(|gone| format!("{gone:?} before the end"))?;
     server.signal(Signal::TERM);
     while driver.act(Deed::Noop, &format!("late-{}", driver.story.open().submits.len()), &Way::Http).is_ok() {}
@@ -244,16 +251,21 @@ fn ending(case: Case) -> Result<(), String> {
 fn starting(case: Case) -> Result<(), String> {
     let first = Case { point: Point::BodyRenamed, step: None, pass: 1 };
     let mut server = prepare(first, Kept::All);
+    if case.pass > 1 {
+        let workers = |count: usize| format!("workers = {count}\n");
+        server.reconfigure(&config(Kept::All).replace(&workers(WORKERS), &workers(MORE_THAN_A_GROUP + WORKERS)));
+    }
     server.try_start_again()?;
     let driver = client_of(&server);
-    hold(&driver).map_err(|gone| format!("{gone:?} before the first death"))?;
+    let held = if case.pass > 1 { MORE_THAN_A_GROUP } else { FEW };
+    hold(&driver, held).map_err(|gone| format!("{gone:?} before the first death"))?;
     if driver.act(Deed::Large, "large", &Way::Http).is_ok() {
         return Err("the first death did not come".into());
     }
     died(&mut server, first)?;
     // The recovery of a recovery: where the first leaves nothing to be done again, somewhere else in it.
     let is_done = (case.point, case.step) == (Point::AfterSync, Some(Step::Interrupt));
-    let again = if is_done { Case { point: Point::Recovered, step: None, pass: 1 } } else { case };
+    let again = if is_done { Case { point: Point::Recovered, step: None, pass: 1 } } else { Case { pass: 1, ..case } };
     for case in [case, again] {
         server.set_variable("LONGHAUL_CRASH", Some(&case.wish()));
         if server.try_start_again().is_ok() {

@@ -4,13 +4,18 @@
 
 mod cli;
 mod crash;
+mod damage;
 mod ends;
+mod full;
 mod fuzz_replay;
 mod kills;
 mod mcp;
+#[cfg(target_os = "linux")]
+mod power;
 mod races;
 mod recovery_replay;
 mod resume;
+mod retention;
 mod session;
 mod stalls;
 mod starts;

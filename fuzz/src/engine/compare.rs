@@ -43,9 +43,11 @@ pub fn everything(disk: &dyn Store, model: &Memory, jobs: &[JobId], gone: &[(Job
     for prefix in ["", "session/", "other/5"] {
         assert_eq!(disk.cells(prefix).expect("works"), model.cells(prefix).expect("works"), "cells of {prefix:?}");
     }
-    for failed in [false, true] {
-        let [found, expected] = [disk, model as &dyn Store].map(|s| s.ended_before(failed, LATER, 100).expect("works"));
-        assert_eq!(found, expected, "ends, failed: {failed}");
+    let types = model.totals();
+    for (job_type, failed) in types.types.keys().flat_map(|job_type| [(job_type, false), (job_type, true)]) {
+        let stores = [disk, model as &dyn Store];
+        let [found, expected] = stores.map(|s| s.ends(job_type, failed, LATER, 100).expect("works"));
+        assert_eq!(found, expected, "ends of {job_type}, failed: {failed}");
     }
     for (id, name) in gone {
         // The name may have been given again.

@@ -302,9 +302,15 @@ impl World {
     }
 
     fn due(&self, failed: bool, limit: usize) -> Vec<JobId> {
-        let due = self.disk.store.ended_before(failed, self.now, limit).expect("the store works");
-        assert_eq!(due, self.model.ended_before(failed, self.now, limit).expect("the model works"));
-        due
+        let types = self.model.totals();
+        let due = types.types.keys().flat_map(|job_type| {
+            let due = self.disk.store.ends(job_type, failed, self.now, limit).expect("the store works");
+            assert_eq!(due, self.model.ends(job_type, failed, self.now, limit).expect("the model works"));
+            due
+        });
+        let mut due: Vec<_> = due.collect();
+        due.sort_unstable();
+        due.into_iter().take(limit).map(|(_, id)| id).collect()
     }
 
     fn reboot(&mut self, how: Reboot) {

@@ -3,9 +3,8 @@
 use std::sync::Arc;
 
 use super::rig::{Rig, options};
-use crate::core::{Fatal, Options, Retention, SubmitRefusal};
-use crate::job::{Class, Millis, Outcome, Rules, Status};
-use crate::store::Store;
+use crate::core::{Fatal, Options, SubmitRefusal};
+use crate::job::{Rules, Status};
 use crate::work::{Closed, Leave, Stop, WorkSource};
 
 #[test]
@@ -62,48 +61,6 @@ fn what_still_runs_at_the_end_is_given_back_uncounted() {
         let head = rig.job(id);
         assert_eq!((head.job.status(), head.job.attempts, head.job.interruptions), (Status::Pending, 0, 0));
     }
-}
-
-#[test]
-fn ended_jobs_go_when_they_are_too_many_and_the_floor_rises_past_them() {
-    let retention = Retention { max_jobs: 3, ..Retention::default() };
-    let rig = Rig::with(Options { retention, ..options() }, Rules::default());
-    let ids: Vec<_> = (0..5)
-        .map(|_| {
-            let id = rig.submit();
-            let claim = rig.claim();
-            rig.done(&claim);
-            id
-        })
-        .collect();
-    rig.settle();
-    rig.settle();
-    let kept = |id| rig.store.job(id).expect("readable").is_some();
-    assert_eq!(ids.iter().map(|id| kept(*id)).collect::<Vec<_>>(), [false, false, true, true, true]);
-    assert_eq!(rig.store.bounds().floor.0, 7, "past the three entries of each");
-    assert_eq!(rig.published.bounds().floor.0, 7);
-}
-
-#[test]
-fn ended_jobs_go_at_their_age_by_themselves_and_failed_ones_later() {
-    let retention = Retention { keep: Millis(1_000), keep_failed: Millis(5_000), max_jobs: 100 };
-    let rig = Rig::with(Options { retention, ..options() }, Rules::default());
-    let (done, failed) = (rig.submit(), rig.submit());
-    let claims = rig.work.claim(2).expect("open");
-    rig.done(&claims[0]);
-    rig.finish(&claims[1], Outcome::failed(Class::Permanent, None, "bad"));
-    let kept = || [done, failed].map(|id| rig.store.job(id).expect("readable").is_some());
-    rig.advance(Millis(999));
-    rig.settle();
-    assert_eq!(kept(), [true, true]);
-    rig.advance(Millis(1));
-    rig.settle();
-    rig.settle();
-    assert_eq!(kept(), [false, true]);
-    rig.advance(Millis(4_000));
-    rig.settle();
-    rig.settle();
-    assert_eq!(kept(), [false, false]);
 }
 
 #[test]

@@ -3,5 +3,8 @@
 mod claims;
 mod limits;
 mod recovery;
+mod retention;
 mod rig;
+mod room;
+mod schedules;
 mod story;

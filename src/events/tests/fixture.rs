@@ -70,13 +70,19 @@ impl Store for Counted {
     fn cells(&self, prefix: &str) -> Result<Vec<(String, Bytes)>, store::Error> {
         self.kept.cells(prefix)
     }
-    fn ended_before(&self, failed: bool, before: Timestamp, limit: usize) -> Result<Vec<JobId>, store::Error> {
-        self.kept.ended_before(failed, before, limit)
+    fn ends(
+        &self,
+        job_type: &str,
+        failed: bool,
+        before: Timestamp,
+        limit: usize,
+    ) -> Result<Vec<(Timestamp, JobId)>, store::Error> {
+        self.kept.ends(job_type, failed, before, limit)
     }
     fn forget(&self, ids: &[JobId]) -> Result<(), store::Error> {
         self.kept.forget(ids)
     }
-    fn totals(&self) -> store::Totals {
+    fn totals(&self) -> Arc<store::Totals> {
         self.kept.totals()
     }
     fn health(&self) -> Result<store::Health, store::Error> {

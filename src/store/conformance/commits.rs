@@ -2,7 +2,7 @@
 
 use bytes::Bytes;
 
-use super::super::{CellChange, Change, Conflict, Store};
+use super::super::{CellChange, Change, Conflict, Kept, Store};
 use super::story::{Story, body, commit_one, found, job, job_with, key};
 use super::{Promise, Subject};
 use crate::job::{BODY_SMALL_MAX, BodyRef, Entry, Part, Position, Status};
@@ -142,7 +142,7 @@ fn a_change_is_whole_or_not_at_all(subject: &mut Subject<'_>) {
     assert_eq!(done, [Ok(Position(4))]);
     assert!(found(store, dead.id()).is_some_and(|job| !job.is_dead_letter()));
     assert_eq!(store.job(copy.id()).expect("works").map(|head| head.trail.last()), Some(Position(5)));
-    assert_eq!(store.totals().dead_letters.values().sum::<u64>(), 0);
+    assert_eq!(store.totals().all().dead_letters, 0);
 }
 
 fn cells_change_as_expected_or_not_at_all(subject: &mut Subject<'_>) {
@@ -205,15 +205,20 @@ fn a_dropped_body_is_gone(subject: &mut Subject<'_>) {
 
 fn totals_count_what_is_ended_and_kept(subject: &mut Subject<'_>) {
     let store = &*subject.store;
-    job(1).live(store);
+    let live = job(1).live(store);
     let dead = [2, 3].map(|n| job_with(n, |spec| spec.job_type = "other".into()).die(store));
     job(4).create(store);
     let totals = store.totals();
-    assert_eq!(totals.ended, 3);
-    assert_eq!(totals.dead_letters, [("other".into(), 2)].into());
+    let bytes = |stories: &[Story]| stories.iter().map(|story| story.head().job.kept_bytes()).sum();
+    let kept = Kept { jobs: 2, bytes: bytes(&dead), dead_letters: 2 };
+    assert_eq!(totals.types[&*dead[0].spec.job_type], kept);
+    assert_eq!(totals.types["echo"], Kept { jobs: 1, bytes: bytes(&[live]), dead_letters: 0 });
+    assert_eq!(totals.all().jobs, 3);
     store.forget(&[dead[0].id()]).expect("works");
-    assert_eq!(store.totals().ended, 2);
-    assert_eq!(store.totals().dead_letters, [("other".into(), 1)].into());
+    let kept = Kept { jobs: 1, bytes: bytes(&dead[1..]), dead_letters: 1 };
+    assert_eq!(store.totals().types["other"], kept);
+    store.forget(&[dead[1].id()]).expect("works");
+    assert_eq!(store.totals().types.get("other"), None);
 }
 
 fn a_reopened_store_has_kept_everything(subject: &mut Subject<'_>) {

@@ -1,5 +1,6 @@
 //! Lists: ended jobs newest first, by every filter, in pages; and by the time of their end.
 
+use std::collections::BTreeSet;
 use std::sync::Arc;
 
 use super::super::{Query, Store};
@@ -119,24 +120,28 @@ fn a_replayed_dead_letter_is_none_any_more(subject: &mut Subject<'_>) {
     let owned = Query { owner: Some("local".into()), dead_lettered: Some(false), ..everything() };
     assert_eq!(list(store, &owned), [1]);
     assert_eq!(list(store, &Query { status: Some(Status::Failed), ..everything() }), [2, 1]);
-    assert_eq!(store.totals().dead_letters.get("echo"), Some(&1));
-    assert_eq!(store.totals().ended, 2);
-    assert_eq!(store.ended_before(true, Timestamp(i64::MAX), 10).expect("works").len(), 2);
+    let kept = store.totals().types["echo"];
+    assert_eq!((kept.jobs, kept.dead_letters), (2, 1));
+    assert_eq!(store.ends("echo", true, Timestamp(i64::MAX), 10).expect("works").len(), 2);
 }
 
 fn ends_come_longest_ago_first(subject: &mut Subject<'_>) {
     let store = &*subject.store;
     let stories = mixed(store);
-    for failed in [false, true] {
-        let of_kind = stories.iter().filter(|story| (story.head().job.status() == Status::Failed) == failed);
+    let types: BTreeSet<Arc<str>> = stories.iter().map(|story| story.spec.job_type.clone()).collect();
+    assert_eq!(store.ends("nobody's", false, Timestamp(i64::MAX), 10).expect("works"), []);
+    for (job_type, failed) in types.iter().flat_map(|job_type| [(job_type, false), (job_type, true)]) {
+        let ends_before = |before, limit| store.ends(job_type, failed, before, limit).expect("works");
+        let of_kind = stories.iter().filter(|story| {
+            story.spec.job_type == *job_type && (story.head().job.status() == Status::Failed) == failed
+        });
         let mut ends: Vec<(Timestamp, JobId)> =
             of_kind.map(|story| (story.head().job.finished_at.expect("it ended"), story.id())).collect();
         ends.sort_unstable();
-        let ids = |ends: &[(Timestamp, JobId)]| ends.iter().map(|(_, id)| *id).collect::<Vec<_>>();
-        assert_eq!(store.ended_before(failed, Timestamp(i64::MAX), 100).expect("works"), ids(&ends));
-        assert_eq!(store.ended_before(failed, Timestamp(i64::MAX), 3).expect("works"), ids(&ends[..3]));
-        let (middle, _) = ends[ends.len() / 2];
+        assert_eq!(ends_before(Timestamp(i64::MAX), 100), ends);
+        assert_eq!(ends_before(Timestamp(i64::MAX), 2), ends[..ends.len().min(2)]);
+        let Some((middle, _)) = ends.get(ends.len() / 2).copied() else { continue };
         ends.retain(|(at, _)| *at < middle);
-        assert_eq!(store.ended_before(failed, middle, 100).expect("works"), ids(&ends), "not those at that time");
+        assert_eq!(ends_before(middle, 100), ends, "not those at that time");
     }
 }

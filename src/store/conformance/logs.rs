@@ -164,12 +164,12 @@ fn what_is_forgotten_is_gone_everywhere(subject: &mut Subject<'_>) {
     let listed = store.jobs(&query).expect("works").jobs;
     assert_eq!(listed.iter().map(|head| head.job.id()).collect::<Vec<JobId>>(), [kept.id()]);
     let later = crate::job::Timestamp(i64::MAX);
-    assert_eq!(store.ended_before(true, later, 10).expect("works"), []);
+    assert_eq!(store.ends("echo", true, later, 10).expect("works"), []);
     job_with(3, |spec| spec.key = key("k")).create(store);
     if subject.reopen() {
         assert_eq!(subject.store.bounds().floor, floor);
         assert_eq!(found(&*subject.store, gone.id()), None);
-        assert_eq!(subject.store.totals().ended, 1);
+        assert_eq!(subject.store.totals().all().jobs, 1);
     }
 }
 
@@ -205,7 +205,7 @@ fn case_07_no_position_is_issued_twice(subject: &mut Subject<'_>) {
     assert_eq!(job(30).create(&*subject.store), Position(58));
     subject.reopen();
     assert_eq!(subject.store.bounds().last, Position(58));
-    assert_eq!(subject.store.totals().ended, 0);
+    assert_eq!(subject.store.totals().all().jobs, 0);
 }
 
 fn forgetting_passes_over_what_has_not_ended(subject: &mut Subject<'_>) {
@@ -216,7 +216,7 @@ fn forgetting_passes_over_what_has_not_ended(subject: &mut Subject<'_>) {
     store.forget(&[waiting.id(), job(3).id(), ended.id(), ended.id()]).expect("works");
     assert_eq!(store.job(waiting.id()).expect("works"), Some(waiting.head()));
     assert_eq!(found(store, ended.id()), None);
-    assert_eq!(store.totals().ended, 0);
+    assert_eq!(store.totals().all().jobs, 0);
 }
 
 /// Follows the log beside a writer that commits and forgets: everything once and in order, unless the floor passed.

@@ -22,7 +22,7 @@ pub(super) const PROMISES: &[(&str, Promise)] = &[
 #[derive(PartialEq, Debug)]
 struct View {
     bounds: Bounds,
-    totals: Totals,
+    totals: Arc<Totals>,
     log: Vec<Logged>,
     entries: Vec<Logged>,
     heads: Vec<Option<Arc<Head>>>,
@@ -31,7 +31,7 @@ struct View {
     bodies: Vec<Option<Bytes>>,
     blocks: Vec<Vec<Position>>,
     cells: Vec<(String, Bytes)>,
-    ends: Vec<Vec<JobId>>,
+    ends: Vec<Vec<(Timestamp, JobId)>>,
 }
 
 /// Whose view: jobs by id, and bodies by job and name.
@@ -62,7 +62,7 @@ impl Eye {
             bodies: self.bodies.iter().map(|(id, name)| store.body(*id, *name, 0, 70_000).expect("works")).collect(),
             blocks: self.jobs.iter().map(|id| store.trail(*id, 0).expect("works")).collect(),
             cells: store.cells("").expect("works"),
-            ends: [true, false].map(|f| store.ended_before(f, Timestamp(i64::MAX), 100).expect("works")).into(),
+            ends: [true, false].map(|f| store.ends("echo", f, Timestamp(i64::MAX), 100).expect("works")).into(),
         }
     }
 

@@ -12,7 +12,7 @@ use bytes::Bytes;
 
 use super::super::chunk::{Chunks, Item};
 use super::super::codec::{self, Kind, Row};
-use super::super::{CellChange, Change, Conflict, Error, JobChange, Totals};
+use super::super::{CellChange, Change, Conflict, Error, JobChange};
 use super::shown::InFlight;
 use super::writer::{Piles, Writer};
 use super::{Sled, Trees, failure, keys};
@@ -37,7 +37,7 @@ struct Group<'a> {
     in_flight: InFlight,
     /// Files of bodies that no record names any more, to be removed after the sync.
     dropped_files: Vec<(JobId, BodyRef)>,
-    dead_changed: HashSet<Arc<str>>,
+    types_changed: HashSet<Arc<str>>,
 }
 
 impl Sled {
@@ -58,7 +58,7 @@ impl Sled {
             chunks: Chunks::default(),
             in_flight: InFlight::default(),
             dropped_files: Vec::new(),
-            dead_changed: HashSet::new(),
+            types_changed: HashSet::new(),
         };
         let mut done = Vec::with_capacity(changes.len());
         for change in changes {
@@ -242,38 +242,39 @@ impl<'a> Group<'a> {
         if !was_ended {
             revisions.remove(&job.id());
             self.writer.newest_ended = self.writer.newest_ended.max(Some(job.id()));
-            self.writer.ended += 1;
             if change.before.is_some() {
                 self.piles.live.remove(&key);
             }
-            self.piles.index.put(&end_row(job), IVec::default());
+            let number = self.writer.type_row(&job.spec.job_type).number;
+            self.piles.index.put(&end_row(number, job), IVec::default());
         }
         if !was_ended || was_dead != job.is_dead_letter() {
             self.piles.index.put(&keys::owned(&job.spec.owner, job.id()), owner_row(job));
         }
         if was_dead != job.is_dead_letter() {
-            self.mark_dead(job);
+            match job.is_dead_letter() {
+                true => self.piles.index.put(&keys::dead(job.id()), IVec::default()),
+                false => self.piles.index.remove(&keys::dead(job.id())),
+            }
         }
+        self.count_ended(change);
     }
 
-    /// The job has become a dead letter, or is none any more.
-    fn mark_dead(&mut self, job: &Job) {
-        let count = self.writer.dead.entry(Arc::clone(&job.spec.job_type)).or_default();
-        if job.is_dead_letter() {
-            *count += 1;
-            self.piles.index.put(&keys::dead(job.id()), IVec::default());
-        } else {
-            *count = count.saturating_sub(1);
-            self.piles.index.remove(&keys::dead(job.id()));
+    /// The job has ended, or its ended record is another.
+    fn count_ended(&mut self, change: &JobChange) {
+        let job_type = &change.after.spec.job_type;
+        let row = self.writer.type_row(job_type);
+        if let Some(before) = change.before.as_ref().filter(|before| before.job.status().is_terminal()) {
+            row.kept.remove(&before.job);
         }
-        self.dead_changed.insert(Arc::clone(&job.spec.job_type));
+        row.kept.add(&change.after);
+        self.types_changed.insert(Arc::clone(job_type));
     }
 
     /// Makes it durable, then visible.
     fn commit(mut self, changes: &[Change]) -> Result<(), Error> {
-        self.writer.put_dead(&self.dead_changed, &mut self.piles);
-        let ended = self.writer.ended;
-        for (first, chunk) in self.chunks.finish(ended) {
+        self.writer.put_types(&self.types_changed, &mut self.piles);
+        for (first, chunk) in self.chunks.finish() {
             self.piles.events.put(&keys::chunk(first), chunk);
         }
         self.store.shown().in_flight = Some(self.in_flight);
@@ -281,37 +282,16 @@ impl<'a> Group<'a> {
         {
             let mut shown = self.store.shown();
             shown.bounds.last = Position(self.writer.next.0 - 1);
-            shown.totals.ended = ended;
-            if !self.dead_changed.is_empty() {
-                shown.totals = self.writer.totals();
+            if !self.types_changed.is_empty() {
+                shown.types = self.writer.shown_types();
             }
             shown.in_flight = None;
         }
+        self.store.note_reached(self.trees);
         for (job, name) in self.dropped_files {
             self.store.remove_body_file(job, name);
         }
         Ok(())
-    }
-}
-
-impl Writer {
-    /// Totals with this commit.
-    pub fn totals(&self) -> Totals {
-        Totals { ended: self.ended, dead_letters: self.dead.clone() }
-    }
-
-    /// Writes down how many dead letters of these types there are now.
-    pub fn put_dead(&mut self, types: &HashSet<Arc<str>>, piles: &mut Piles) {
-        for job_type in types {
-            let name = [keys::DEAD, job_type.as_bytes()].concat();
-            match self.dead.get(job_type).copied().unwrap_or(0) {
-                0 => {
-                    self.dead.remove(job_type);
-                    piles.cells.remove(name);
-                }
-                count => piles.cells.put(name, codec::encode(Kind::Own, &count)),
-            }
-        }
     }
 }
 
@@ -321,9 +301,9 @@ pub fn key_row(job: &Job) -> Option<keys::KeyRow> {
     spec.key.as_ref().map(|key| keys::key(&spec.owner, &spec.job_type, &key.text))
 }
 
-/// The row of an ended job's end.
-pub fn end_row(job: &Job) -> [u8; 26] {
-    keys::ended(job.status() == Status::Failed, job.finished_at.unwrap_or(job.updated_at), job.id())
+/// The row of an ended job's end, with the number of its type.
+pub fn end_row(number: keys::TypeNumber, job: &Job) -> keys::EndRow {
+    keys::ended(number, job.status() == Status::Failed, job.finished_at.unwrap_or(job.updated_at), job.id())
 }
 
 /// What an ended job's row among those of its owner says.

@@ -34,15 +34,35 @@ pub fn size(folder: &Path) -> io::Result<u64> {
 pub fn sync(dir: &Path) -> io::Result<()> {
     for entry in fs::read_dir(dir)? {
         let entry = entry?;
-        if entry.file_type()?.is_file() {
+        let kind = entry.file_type()?;
+        if kind.is_file() {
             File::open(entry.path())?.sync_all()?;
         } else if entry.file_name() == FOLDER {
             sync_folder(&entry.path())?;
-        } else {
+        } else if kind.is_dir() {
+            // Links and pipes are somebody else's.
             sync(&entry.path())?;
         }
     }
     sync_folder(dir)
+}
+
+/// Puts the names of the store's directory and of the folders above on disk: a server that made or moved one may have died
+/// before it did so itself. Ends where the folders are no longer ours.
+pub fn sync_above(dir: &Path) -> io::Result<()> {
+    for folder in std::path::absolute(dir)?.ancestors().skip(1) {
+        match sync_folder(folder) {
+            Ok(()) => {}
+            Err(error) => match error.kind() {
+                // What we may not read, or is no disk, we have not changed.
+                io::ErrorKind::PermissionDenied | io::ErrorKind::ReadOnlyFilesystem | io::ErrorKind::InvalidInput => {
+                    return Ok(());
+                }
+                _ => return Err(error),
+            },
+        }
+    }
+    Ok(())
 }
 
 /// Removes what a kill during sled's start leaves behind: sled takes it for a broken snapshot and refuses to open.

@@ -24,29 +24,26 @@ impl Sled {
             return Ok(());
         }
         let mut piles = Piles::default();
-        let mut dead_changed = HashSet::new();
+        let mut changed = HashSet::new();
         let mut positions = Vec::new();
         for (id, head) in &leaving {
             positions.extend(self.positions(trees, *id, head)?);
-            remove_rows(head, &mut piles);
-            writer.ended = writer.ended.saturating_sub(1);
-            if head.job.is_dead_letter() {
-                let count = writer.dead.entry(head.job.spec.job_type.clone()).or_default();
-                *count = count.saturating_sub(1);
-                dead_changed.insert(head.job.spec.job_type.clone());
-            }
+            let row = writer.type_row(&head.job.spec.job_type);
+            row.kept.remove(&head.job);
+            remove_rows(row.number, head, &mut piles);
+            changed.insert(head.job.spec.job_type.clone());
         }
         positions.sort_unstable();
         let old_floor = writer.floor;
         writer.floor = writer.floor.max(positions.last().copied().unwrap_or(Position::ZERO).next());
         self.thin_out(trees, &positions, &leaving, &mut piles)?;
-        writer.put_dead(&dead_changed, &mut piles);
-        let (last, ended) = (writer.next.0 - 1, writer.ended);
-        let standing = |floor: Position| codec::encode(Kind::Own, &(floor.0, last, ended));
+        writer.put_types(&changed, &mut piles);
+        let last = writer.next.0 - 1;
+        let standing = |floor: Position| codec::encode(Kind::Own, &(floor.0, last));
         {
             let mut shown = self.shown();
             shown.bounds.floor = writer.floor;
-            shown.totals = writer.totals();
+            shown.types = writer.shown_types();
         }
         let steps = || Steps::from_iter([Step::Trim]);
         if fault::is_broken(Breach::FloorAfterRemoval) {
@@ -101,11 +98,11 @@ impl Sled {
 }
 
 /// Everything of the job outside the log.
-fn remove_rows(head: &Head, piles: &mut Piles) {
+fn remove_rows(number: keys::TypeNumber, head: &Head, piles: &mut Piles) {
     let job = &head.job;
     let id = job.id();
     piles.jobs.remove(&keys::job(id));
-    piles.index.remove(&end_row(job));
+    piles.index.remove(&end_row(number, job));
     piles.index.remove(&keys::owned(&job.spec.owner, id));
     if job.is_dead_letter() {
         piles.index.remove(&keys::dead(id));

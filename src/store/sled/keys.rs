@@ -100,7 +100,7 @@ pub fn key(owner: &str, job_type: &str, key: &str) -> KeyRow {
 
 /// `index`, first family: ended jobs of an owner by age. A checksum stands for the owner; whoever reads compares.
 pub const BY_OWNER: u8 = 1;
-/// `index`, second family: ended jobs by the time of their end, failed ones apart.
+/// `index`, second family: ended jobs of a type by the time of their end, failed ones apart.
 pub const BY_END: u8 = 2;
 /// `index`, third family: dead letters by age.
 pub const BY_DEATH: u8 = 3;
@@ -120,20 +120,34 @@ pub fn owned(owner_name: &str, id: JobId) -> [u8; 21] {
     row
 }
 
-/// The beginning of the rows of jobs that ended at that time.
-pub fn end(failed: bool, at: Timestamp) -> [u8; 10] {
-    let mut row = [BY_END; 10];
-    row[1] = u8::from(failed);
+/// The number of a job type within a store; given once, with its first ended job.
+pub type TypeNumber = u32;
+
+/// The row of the end of a job.
+pub type EndRow = [u8; 30];
+
+/// The beginning of the rows of jobs of a type that ended at that time.
+pub fn end(number: TypeNumber, failed: bool, at: Timestamp) -> [u8; 14] {
+    let mut row = [BY_END; 14];
+    row[1..5].copy_from_slice(&number.to_be_bytes());
+    row[5] = u8::from(failed);
     // The sign turned over: what is earlier sorts first, before 1970 too.
-    row[2..].copy_from_slice(&(at.0.cast_unsigned() ^ (1 << 63)).to_be_bytes());
+    row[6..].copy_from_slice(&(at.0.cast_unsigned() ^ (1 << 63)).to_be_bytes());
     row
 }
 
-/// The row of the end of a job.
-pub fn ended(failed: bool, at: Timestamp, id: JobId) -> [u8; 26] {
-    let mut row = [0; 26];
-    row[..10].copy_from_slice(&end(failed, at));
-    row[10..].copy_from_slice(&job(id));
+/// The time of the end that a row says.
+pub fn end_time(row: &[u8]) -> Option<Timestamp> {
+    let row: &EndRow = row.try_into().ok()?;
+    let at = u64::from_be_bytes(row[6..14].try_into().ok()?);
+    Some(Timestamp((at ^ (1 << 63)).cast_signed()))
+}
+
+/// The row of the end of a job of the type with that number.
+pub fn ended(number: TypeNumber, failed: bool, at: Timestamp, id: JobId) -> EndRow {
+    let mut row = [0; 30];
+    row[..14].copy_from_slice(&end(number, failed, at));
+    row[14..].copy_from_slice(&job(id));
     row
 }
 
@@ -155,7 +169,7 @@ pub const OWN: u8 = 0;
 pub const FORMAT: &[u8] = b"\0format";
 /// Which history; written once.
 pub const EPOCH: &[u8] = b"\0epoch";
-/// Floor, last position and number of ended jobs, as of the last time jobs were forgotten.
+/// Floor and last position, as of the last time jobs were forgotten.
 pub const STANDING: &[u8] = b"\0standing";
-/// How many dead letters of a type there are: this and the type.
-pub const DEAD: &[u8] = b"\0dead/";
+/// The number of a type and what is kept of its ended jobs: this and the type.
+pub const TYPE: &[u8] = b"\0type/";

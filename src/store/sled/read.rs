@@ -98,23 +98,25 @@ impl Sled {
     pub(super) fn read_ends(
         &self,
         trees: &Trees,
+        number: keys::TypeNumber,
         failed: bool,
         before: Timestamp,
         limit: usize,
-    ) -> Result<Vec<JobId>, Error> {
-        let mut ids = Vec::new();
-        let rows = trees.index.range(keys::end(failed, Timestamp(i64::MIN))..keys::end(failed, before));
+    ) -> Result<Vec<(Timestamp, JobId)>, Error> {
+        let mut ends = Vec::new();
+        let from = keys::end(number, failed, Timestamp(i64::MIN));
+        let rows = trees.index.range(from..keys::end(number, failed, before));
         for row in rows.take(limit) {
             let (key, _) = row.map_err(failure)?;
             let id = id_in("index", &key, keys::row_id(&key))?;
             // One that ends with the commit in flight has not ended yet.
             let unfinished = |head: Option<Arc<Head>>| head.is_none_or(|head| !head.job.status().is_terminal());
             if !self.shown().head_before(id).is_some_and(unfinished) {
-                ids.push(id);
+                ends.push((keys::end_time(&key).unwrap_or_default(), id));
             }
         }
-        self.count(ids.len().max(1));
-        Ok(ids)
+        self.count(ends.len().max(1));
+        Ok(ends)
     }
 }
 

@@ -3,11 +3,13 @@
 //! A reader looks into the trees first and here afterwards. Whatever a commit in flight has touched is listed here with
 //! its previous state, from before the transaction until after the sync; so nobody sees what a power cut could undo.
 
+use std::collections::BTreeMap;
 use std::sync::Arc;
 
 use bytes::Bytes;
 
 use super::super::{Bounds, Totals};
+use super::keys::TypeNumber;
 use crate::job::{BodyRef, Head, JobId, Part};
 
 /// A commit between its transaction and its sync, as what was there before it. Short lists, looked through by the few
@@ -22,13 +24,22 @@ pub struct InFlight {
     pub cells: Vec<(String, Option<Bytes>)>,
 }
 
+/// What readers may know of the types of which jobs have ended.
+#[derive(Debug, Clone)]
+pub struct ShownTypes {
+    /// Their numbers in the rows of ends.
+    pub numbers: Arc<BTreeMap<Arc<str>, TypeNumber>>,
+    /// What is kept of them.
+    pub totals: Arc<Totals>,
+}
+
 /// The readers' side of the store.
 #[derive(Debug)]
 pub struct Shown {
     /// The log as far as it is durable.
     pub bounds: Bounds,
-    /// Totals as of the same commit.
-    pub totals: Totals,
+    /// The types as of the same commit.
+    pub types: ShownTypes,
     /// The commit under way, if any.
     pub in_flight: Option<InFlight>,
 }
@@ -55,7 +66,7 @@ impl Shown {
     }
 
     /// The cells to show where the trees hold `found`: those with this prefix, by name.
-    pub fn cells(&self, prefix: &str, found: &mut std::collections::BTreeMap<String, Bytes>) {
+    pub fn cells(&self, prefix: &str, found: &mut BTreeMap<String, Bytes>) {
         let Some(in_flight) = &self.in_flight else { return };
         // Backwards, so that the first mention has the last word.
         for (name, value) in in_flight.cells.iter().rev().filter(|(name, _)| name.starts_with(prefix)) {

@@ -2,14 +2,16 @@
 //!
 //! In: batches, at most one per tree. Out: nothing, once one transaction, one flush and one sync have them on disk.
 
-use std::collections::{BTreeMap, HashMap};
+use std::collections::{BTreeMap, HashMap, HashSet};
 use std::sync::{Arc, PoisonError};
 
 use ::sled::transaction::{ConflictableTransactionError, TransactionError};
 use ::sled::{Batch, IVec, Transactional};
 
-use super::super::codec::Buffer;
-use super::super::{Durability, Error};
+use super::super::codec::{self, Buffer, Kind};
+use super::super::{Durability, Error, Kept, Totals};
+use super::keys::{self, TypeNumber};
+use super::shown::ShownTypes;
 use super::{Sled, Trees, failure, refusal};
 use crate::fault::{self, Breach, Point, Steps};
 use crate::job::{Head, JobId, Position};
@@ -25,12 +27,44 @@ pub struct Writer {
     pub next: Position,
     /// At and above it every entry exists.
     pub floor: Position,
-    /// Ended jobs that are kept.
-    pub ended: u64,
-    /// Dead letters by type.
-    pub dead: BTreeMap<Arc<str>, u64>,
+    /// The types of which jobs have ended.
+    pub types: BTreeMap<Arc<str>, TypeRow>,
     /// Where records are written before sled copies them.
     pub scratch: Buffer,
+}
+
+/// A type of which a job has ended: its number, which it keeps, and what is kept of its ended jobs.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq, bincode::Encode, bincode::Decode)]
+pub struct TypeRow {
+    /// Stands for the type in the rows of ends.
+    pub number: TypeNumber,
+    /// Its ended jobs.
+    pub kept: Kept,
+}
+
+impl Writer {
+    /// The row of a type, made if it is the first time.
+    pub fn type_row(&mut self, job_type: &Arc<str>) -> &mut TypeRow {
+        // Rows are never removed, so this number is a new one.
+        let number = TypeNumber::try_from(self.types.len()).unwrap_or(TypeNumber::MAX);
+        let new = || TypeRow { number, kept: Kept::default() };
+        self.types.entry(Arc::clone(job_type)).or_insert_with(new)
+    }
+
+    /// Writes the rows of these types down.
+    pub fn put_types(&self, changed: &HashSet<Arc<str>>, piles: &mut Piles) {
+        for (job_type, row) in changed.iter().filter_map(|job_type| self.types.get_key_value(job_type)) {
+            piles.cells.put([keys::TYPE, job_type.as_bytes()].concat(), codec::encode(Kind::Own, row));
+        }
+    }
+
+    /// What readers are shown of the types.
+    pub fn shown_types(&self) -> ShownTypes {
+        let numbers = self.types.iter().map(|(job_type, row)| (Arc::clone(job_type), row.number)).collect();
+        let kept = self.types.iter().filter(|(_, row)| row.kept.jobs > 0);
+        let types = kept.map(|(job_type, row)| (Arc::clone(job_type), row.kept)).collect();
+        ShownTypes { numbers: Arc::new(numbers), totals: Arc::new(Totals { types }) }
+    }
 }
 
 /// The writes to one tree.
@@ -136,6 +170,14 @@ impl Sled {
         trees.sync(self.options.durability)?;
         fault::group_point(Point::AfterSync, &steps);
         Ok(())
+    }
+
+    /// Notes how far the log reaches, now that this is synced. Where commits are not, it must not run ahead of the disk.
+    pub(super) fn note_reached(&self, trees: &Trees) {
+        match (self.options.durability, &self.reached) {
+            (Durability::Disk, Some(reached)) => reached.note(&self.extent(trees)),
+            (Durability::Process, _) | (_, None) => {}
+        }
     }
 
     /// Heads of all unfinished jobs; the writer learns their revisions with them.

@@ -1,11 +1,13 @@
 //! Everything that stands for something else: rows, keys, pieces, cells, files. Each must have what it stands for.
 
+use std::collections::HashSet;
 use std::fs;
 
-use super::super::super::Error;
 use super::super::super::codec::{self, Kind};
+use super::super::super::{Error, Kept};
 use super::super::body::{FOLDER, file_named, is_unfinished};
 use super::super::commit::{end_row, key_row};
+use super::super::writer::TypeRow;
 use super::super::{failure, keys, refusal};
 use super::{Inquiry, hex, words};
 use crate::job::{BODY_SMALL_MAX, Job, JobId};
@@ -22,8 +24,13 @@ impl Inquiry<'_> {
             };
             match self.known(id)? {
                 None => self.report.complain(at, format!("it names job {id}, which is not kept")),
-                Some(known) if is_row_of(&key, &known.head.job) => {}
-                Some(_) => self.report.complain(at, format!("job {id} has no such row")),
+                Some(known) => {
+                    let job = &known.head.job;
+                    let number = self.numbers.get(&job.spec.job_type).copied();
+                    if !is_row_of(&key, job, number) {
+                        self.report.complain(at, format!("job {id} has no such row"));
+                    }
+                }
             }
         }
         Ok(())
@@ -79,6 +86,7 @@ impl Inquiry<'_> {
 
     /// Walks `cells`: the store's own say what was counted.
     pub fn walk_cells(&mut self) -> Result<(), Error> {
+        let mut numbers = HashSet::new();
         for row in &self.trees.cells {
             let (key, bytes) = row.map_err(failure)?;
             if key.first() != Some(&keys::OWN) {
@@ -89,29 +97,35 @@ impl Inquiry<'_> {
             }
             let at = format!("the cell {:?}", String::from_utf8_lossy(&key[1..]));
             // The others were read when the store was opened.
-            if let Some(job_type) = key.strip_prefix(keys::DEAD) {
-                let counted = std::str::from_utf8(job_type).ok().and_then(|job_type| self.dead.remove(job_type));
-                match codec::decode::<u64>(Kind::Own, &bytes) {
-                    Err(damage) => self.report.complain(at, words(damage)),
-                    Ok(count) if Some(count) == counted => {}
-                    Ok(count) => {
-                        let why = format!("it says {count}, and there are {} dead letters", counted.unwrap_or(0));
-                        self.report.complain(at, why);
-                    }
-                }
+            if let Some(job_type) = key.strip_prefix(keys::TYPE) {
+                let counted = std::str::from_utf8(job_type).ok().and_then(|job_type| self.types.remove(job_type));
+                self.check_type(at, &bytes, counted.unwrap_or_default(), &mut numbers);
             } else if ![keys::FORMAT, keys::EPOCH, keys::STANDING].contains(&&key[..]) {
                 self.report.complain(at, "the store has no such cell");
             }
         }
-        for (job_type, count) in std::mem::take(&mut self.dead) {
-            self.report.complain(format!("the cell \"dead/{job_type}\""), format!("it is missing; there are {count}"));
-        }
-        let said = self.store.shown().totals.ended;
-        if said != self.ended {
-            let why = format!("it says {said}, and there are {}", self.ended);
-            self.report.complain("the count of ended jobs", why);
+        for (job_type, kept) in std::mem::take(&mut self.types) {
+            let at = format!("the cell \"type/{job_type}\"");
+            self.report.complain(at, format!("it is missing, and {} ended jobs are of that type", kept.jobs));
         }
         Ok(())
+    }
+
+    /// The row of a type, with a number of its own, says what was counted.
+    fn check_type(&mut self, at: String, bytes: &[u8], counted: Kept, numbers: &mut HashSet<keys::TypeNumber>) {
+        match codec::decode::<TypeRow>(Kind::Own, bytes) {
+            Err(damage) => self.report.complain(at, words(damage)),
+            Ok(row) if !numbers.insert(row.number) => {
+                self.report.complain(at, format!("its number {} is that of another type", row.number));
+            }
+            Ok(row) if row.kept == counted => {}
+            Ok(row) => {
+                let said = |kept: Kept| {
+                    format!("{} jobs, {} dead letters, {} bytes", kept.jobs, kept.dead_letters, kept.bytes)
+                };
+                self.report.complain(at, format!("it says {}, and there are {}", said(row.kept), said(counted)));
+            }
+        }
     }
 
     /// Walks the files of large bodies. One that nobody names was brought by a process that was killed before its
@@ -136,13 +150,13 @@ impl Inquiry<'_> {
 }
 
 /// Whether the job has such a row.
-fn is_row_of(key: &[u8], job: &Job) -> bool {
+fn is_row_of(key: &[u8], job: &Job, number: Option<keys::TypeNumber>) -> bool {
     if !job.status().is_terminal() {
         return false;
     }
     match key.first() {
         Some(&keys::BY_OWNER) => key == keys::owned(&job.spec.owner, job.id()),
-        Some(&keys::BY_END) => key == end_row(job),
+        Some(&keys::BY_END) => number.is_some_and(|number| key == end_row(number, job)),
         Some(&keys::BY_DEATH) => key == keys::dead(job.id()) && job.is_dead_letter(),
         Some(_) | None => false,
     }

@@ -13,6 +13,7 @@ use super::super::super::conformance::story::{Story, body, commit_one, job, job_
 use super::super::super::verify::{Complaint, Report, verify};
 use super::super::super::{Change, Durability, Error, Store};
 use super::super::body::{FOLDER, file_name};
+use super::super::writer::TypeRow;
 use super::super::{Options, Sled, Trees, commit, keys};
 use crate::job::{
     BODY_SMALL_MAX, Body, BodyRef, ClaimNo, Class, End, Entry, Failure, JobId, Logged, Part, Position, Progress, Spec,
@@ -130,10 +131,10 @@ fn chunk_at(trees: &Trees, position: Position) -> (IVec, Chunk) {
 }
 
 /// Writes these entries where a chunk stands.
-fn write_chunk(trees: &Trees, key: &[u8], entries: &[Logged], ended: u64) {
+fn write_chunk(trees: &Trees, key: &[u8], entries: &[Logged]) {
     let mut chunks = Chunks::default();
     entries.iter().for_each(|logged| chunks.push(&Item::from(logged)));
-    let all: Vec<_> = chunks.finish(ended).collect();
+    let all: Vec<_> = chunks.finish().collect();
     assert_eq!(all.len(), 1);
     trees.events.insert(key, &all[0].1[..]).expect("works");
 }
@@ -171,7 +172,7 @@ fn a_removed_event_is_named() {
     cast.finds(&[of(&cast.ended), format!("entry at position {position} is missing")], |trees| {
         let (key, chunk) = chunk_at(trees, gone);
         let rest: Vec<_> = chunk.entries.into_iter().filter(|logged| logged.position != gone).collect();
-        write_chunk(trees, &key, &rest, chunk.ended);
+        write_chunk(trees, &key, &rest);
     });
     named(&verify(&cast.dir()).expect("works"), &words([&format!("position {position}: no entry there")]));
 }
@@ -209,10 +210,9 @@ fn a_second_terminal_event_is_named() {
         let position = open(&cast.place).bounds().last.next();
         let why = format!("position {}", position.0);
         cast.finds(&[of(&cast.ended), "second terminal event".into(), why], |trees| {
-            let (_, chunk) = chunk_at(trees, Position(position.0 - 1));
             let (_, own) = chunk_at(trees, cast.ended.head().trail.last());
             let second = Logged { position, entry: failed(), ..own.entries[0].clone() };
-            write_chunk(trees, &keys::chunk(position), &[second], chunk.ended);
+            write_chunk(trees, &keys::chunk(position), &[second]);
             if in_trail {
                 write_head(&trees.jobs, &cast.ended, |head| drop(head.trail.push(position)));
             }
@@ -302,7 +302,7 @@ fn rows_of_the_index_are_looked_at_both_ways() {
     });
     for (row, kind) in [
         (keys::owned("local", job(3).id()).to_vec(), "by owner"),
-        (commit::end_row(&Cast::new().dead.head().job).to_vec(), "by end"),
+        (commit::end_row(0, &Cast::new().dead.head().job).to_vec(), "by end"),
         (keys::dead(job(3).id()).to_vec(), "dead letter"),
     ] {
         let cast = Cast::new();
@@ -383,18 +383,22 @@ fn files_are_looked_at_and_leftovers_are_no_fault() {
 #[test]
 fn the_stores_own_cells_say_what_is_there() {
     let cast = Cast::new();
-    cast.finds(&words(["dead/echo", "it says 7, and there are 1"]), |trees| {
-        trees.cells.insert([keys::DEAD, b"echo"].concat(), codec::encode(Kind::Own, &7_u64)).expect("works");
+    let own = |row: &TypeRow| codec::encode(Kind::Own, row);
+    let echo = [keys::TYPE, b"echo"].concat();
+    let other_count = |trees: &Trees| {
+        let bytes = trees.cells.get(&echo).expect("works").expect("it is there");
+        let mut row: TypeRow = codec::decode(Kind::Own, &bytes).expect("a row");
+        row.kept.dead_letters += 7;
+        trees.cells.insert(&echo, own(&row)).expect("works");
+    };
+    cast.finds(&words(["type/echo", "it says", "and there are"]), other_count);
+    let cast = Cast::new();
+    cast.finds(&words(["type/echo", "it is missing"]), |trees| {
+        assert!(trees.cells.remove(&echo).expect("works").is_some());
     });
     let cast = Cast::new();
-    cast.finds(&words(["dead/echo", "it is missing"]), |trees| {
-        assert!(trees.cells.remove([keys::DEAD, b"echo"].concat()).expect("works").is_some());
-    });
-    let cast = Cast::new();
-    let last = open(&cast.place).bounds().last.0;
-    cast.finds(&words(["the count of ended jobs", "it says 77"]), |trees| {
-        let standing = (16_u64 + 3, last, 77_u64);
-        trees.cells.insert(keys::STANDING, codec::encode(Kind::Own, &standing)).expect("works");
+    cast.finds(&words(["type/other", "is that of another type"]), |trees| {
+        trees.cells.insert([keys::TYPE, b"other"].concat(), own(&TypeRow::default())).expect("works");
     });
 }
 
@@ -403,10 +407,10 @@ fn a_floor_that_promises_too_much_is_noticed() {
     let cast = Cast::new();
     let Some(floor) = (open(&cast.place).bounds().floor.0).checked_sub(3) else { panic!("nothing was forgotten") };
     let store = open(&cast.place);
-    let (last, ended) = (store.bounds().last.0, store.totals().ended);
+    let last = store.bounds().last.0;
     drop(store);
     cast.finds(&[format!("though the floor is {floor}")], |trees| {
-        trees.cells.insert(keys::STANDING, codec::encode(Kind::Own, &(floor, last, ended))).expect("works");
+        trees.cells.insert(keys::STANDING, codec::encode(Kind::Own, &(floor, last))).expect("works");
     });
 }
 
