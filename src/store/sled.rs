@@ -35,6 +35,8 @@ use crate::job::{BodyRef, Head, JobId, Logged, Position, Timestamp};
 pub use room::COMMIT_MAX;
 use shown::Shown;
 pub(super) use verify::verify;
+#[cfg(any(debug_assertions, feature = "trial"))]
+pub(super) use writer::TypeRow;
 use writer::Writer;
 
 /// How to open the store.
