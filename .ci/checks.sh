@@ -65,7 +65,7 @@ fuzz_told() {
   local log=$scratch/fuzz-$1.log artifact
   printf -- '--- %s: %s executions\n' "$1" "$(sed -n 's/^stat::number_of_executed_units: *//p' "$log" | tail -n 1)"
   grep -v '^stat::' "$log" | tail -n "$2"
-  for artifact in "fuzz/artifacts/$1"/*; do
+  for artifact in "fuzz/artifacts/$1"/{crash,timeout,oom}-*; do
     [ ! -f "$artifact" ] || printf '%s, base64: %s\n' "$artifact" "$(base64 -w0 "$artifact")"
   done
 }

@@ -6,6 +6,7 @@ use super::Error;
 use super::chunk::Chunk;
 use super::codec::{self, Damage, Kind, Row};
 pub use super::codec::{DECODED_MAX, ENVELOPE};
+use super::sled::TypeRow;
 use crate::job::{Epoch, JobId, Position};
 
 /// What the bytes are to be read as.
@@ -25,8 +26,8 @@ pub enum Record {
     Epoch,
     /// The cell of the floor.
     Standing,
-    /// A cell that counts.
-    Count,
+    /// The cell of a job type.
+    Type,
 }
 
 impl Record {
@@ -42,7 +43,7 @@ impl Record {
             Self::Row => Kind::Row,
             Self::Key => Kind::Key,
             Self::Block => Kind::Block,
-            Self::Epoch | Self::Standing | Self::Count => Kind::Own,
+            Self::Epoch | Self::Standing | Self::Type => Kind::Own,
         }
     }
 
@@ -69,8 +70,8 @@ impl Record {
             Self::Key => same::<JobId>(kind, bytes),
             Self::Block => same::<Vec<Position>>(kind, bytes),
             Self::Epoch => same::<Epoch>(kind, bytes),
-            Self::Standing => same::<(u64, u64, u64)>(kind, bytes),
-            Self::Count => same::<u64>(kind, bytes),
+            Self::Standing => same::<(u64, u64)>(kind, bytes),
+            Self::Type => same::<TypeRow>(kind, bytes),
         }
     }
 }

@@ -43,6 +43,8 @@ pub use restore::{Restored, Unrestored};
 pub use room::COMMIT_MAX;
 use shown::Shown;
 pub(super) use verify::verify;
+#[cfg(any(debug_assertions, feature = "trial"))]
+pub(super) use writer::TypeRow;
 use writer::Writer;
 
 /// How to open the store.

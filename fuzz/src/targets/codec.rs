@@ -55,7 +55,7 @@ pub fn run_measured(bytes: &[u8], most_held: impl FnOnce(&mut dyn FnMut()) -> us
 fn record(byte: u8) -> Record {
     let first = Position([1, 0, 1_000, u64::MAX - 1, u64::MAX, 1 << 40, 7, 70_000][usize::from(byte / 8 % 8)]);
     let all = [Record::Head, Record::Chunk(first), Record::Row, Record::Key];
-    let more = [Record::Block, Record::Epoch, Record::Standing, Record::Count];
+    let more = [Record::Block, Record::Epoch, Record::Standing, Record::Type];
     [all, more].concat()[usize::from(byte % 8)]
 }
 

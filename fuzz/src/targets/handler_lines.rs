@@ -1,7 +1,7 @@
 //! `handler_lines`: what a child process may print, in whatever pieces it is read, and however the child exits.
 //!
 //! The first byte chooses the form (`t`, `j`, `e`, or any other), the second the exit. Of the rest 0x01 cuts a piece, 0x02 cuts
-//! and changes the pipe, 0x03 cuts and repeats the piece before it, as often as the next byte says; all other bytes are what is printed.
+//! and changes the pipe, 0x03 cuts and repeats the piece before it, up to 128 times as the next byte says; all other bytes are what is printed.
 
 use std::os::unix::process::ExitStatusExt;
 use std::process::ExitStatus;
@@ -91,7 +91,7 @@ impl Printed {
             match byte {
                 2 => is_stdout = !is_stdout,
                 3 => {
-                    let times = bytes.first().map_or(0, |times| 1_usize << (times % 20));
+                    let times = bytes.first().map_or(0, |times| 1_usize << (times % 8));
                     bytes = bytes.get(1..).unwrap_or_default();
                     let last = pieces.last().map_or(&[][..], |(_, piece)| piece);
                     let times = times.min((PRINTED_MAX - len.min(PRINTED_MAX)) / last.len().max(1));

@@ -163,7 +163,7 @@ async fn read(from: &mut tokio::io::ReadHalf<DuplexStream>, method: &str) -> Opt
             Err(Stop::Broken(why)) => panic!("{why}: {:?}", String::from_utf8_lossy(&bytes)),
         }
         if from.read_buf(&mut bytes).await.unwrap_or_default() == 0 {
-            return wire::read_to_end(&bytes, method);
+            return wire::read_to_end(&bytes);
         }
     }
 }

@@ -52,10 +52,10 @@ pub fn read(bytes: &[u8], method: &str, stream_max: usize) -> Result<Reply, Stop
 }
 
 /// What there is when the connection has ended: a body without a length ends with it, and a stream that was cut too.
-pub fn read_to_end(bytes: &[u8], method: &str) -> Option<Reply> {
+pub fn read_to_end(bytes: &[u8]) -> Option<Reply> {
     let (reply, rest) = head(bytes).ok()?;
     if reply.status < 200 {
-        return read_to_end(rest, method);
+        return read_to_end(rest);
     }
     let body = match reply.header("transfer-encoding") {
         _ if method == "HEAD" => Vec::new(),
