@@ -14,30 +14,40 @@ fn number(name: &str, default: u64) -> u64 {
     std::env::var(name).map_or(default, |text| text.parse().expect("a number"))
 }
 
+/// One step of each, together.
+fn step_together(store: &Sled, stories: &mut [Story], step: impl Fn(&mut Story) -> (Entry, Vec<Body>)) {
+    let changes: Vec<Change> = stories
+        .iter_mut()
+        .map(|story| {
+            let (entry, bodies) = step(story);
+            Change { jobs: vec![story.step(vec![entry], bodies)], cells: Vec::new() }
+        })
+        .collect();
+    let positions = store.commit(&changes).expect("works");
+    for ((story, change), position) in stories.iter_mut().zip(&changes).zip(positions) {
+        story.landed(&change.jobs[0], position.expect("no conflict"));
+    }
+}
+
 /// Lives of 128 jobs: created, started, one progress, completed.
 fn live_together(store: &Sled, from: u64) {
-    let mut stories: Vec<Story> = (from..from + 128)
-        .map(|n| job_with(n, |spec| spec.key = key(&n.to_string()).filter(|_| n.is_multiple_of(4))))
-        .collect();
-    let mut steps: Vec<Vec<Change>> = vec![stories.iter_mut().map(creation).collect()];
+    let named = |n: u64| key(&n.to_string()).filter(|_| n.is_multiple_of(4));
+    let mut stories: Vec<Story> = (from..from + 128).map(|n| job_with(n, |spec| spec.key = named(n))).collect();
+    step_together(store, &mut stories, |story| (story.created(), vec![body(Part::Payload, 0, &story.payload)]));
     let max_attempts = stories[0].spec.max_attempts;
-    let started = Entry::Started { claim: ClaimNo(1), attempt: 1, max_attempts, worker: "w1".into() };
-    for entry in [started, Entry::Progress(Progress { step: Some(1), ..Progress::default() })] {
-        steps.push(stories.iter_mut().map(|story| change(story, vec![entry.clone()], Vec::new())).collect());
-    }
-    let result =
-        body(Part::Result, 1, &Bytes::from_static(b"{\"answer\": 42, \"text\": \"as short as most results are\"}"));
-    let ends = stories.iter_mut().map(|story| {
-        let (result_name, summary) = (Some(result.name), "".into());
-        let completion = Completion { summary, result: result_name, content: None, is_error: false, lossy: false };
+    step_together(store, &mut stories, |_| {
+        (Entry::Started { claim: ClaimNo(1), attempt: 1, max_attempts, worker: "w1".into() }, Vec::new())
+    });
+    let progress = Progress { step: Some(1), ..Progress::default() };
+    step_together(store, &mut stories, |_| (Entry::Progress(progress.clone()), Vec::new()));
+    let result = body(Part::Result, 1, &Bytes::from_static(b"{\"answer\": 42, \"text\": \"short, as most results\"}"));
+    step_together(store, &mut stories, |_| {
+        let (name, summary) = (Some(result.name), "".into());
+        let completion = Completion { summary, result: name, content: None, is_error: false, lossy: false };
         let (completion, duration) = (Arc::new(completion), Millis(1));
         let end = Entry::Completed { claim: ClaimNo(1), completion, attempts: 1, duration, inline: None, log: None };
-        change(story, vec![end], vec![result.clone()])
+        (end, vec![result.clone()])
     });
-    steps.push(ends.collect());
-    for group in &steps {
-        assert!(store.commit(group).expect("works").iter().all(Result::is_ok));
-    }
 }
 
 /// The most memory that this process has had, in MiB.
