@@ -41,8 +41,9 @@ impl Published {
     /// `Busy`, `Unreadable`.
     pub async fn feed_page(&self, filter: Filter, start: Start, limit: usize) -> Result<Page, Error> {
         let (after, reset) = self.feed_start(start);
-        let (mut writer, limits) = (self.writer.clone(), self.page_limits(limit));
+        let mut writer = self.writer.clone();
         let read = move |store: &dyn Store| {
+            let limits = page_limits(store, limit);
             let (mut after, mut reset) = (after, reset);
             loop {
                 match replay::feed(store, &mut writer, &filter, after, &limits)? {
@@ -66,10 +67,11 @@ impl Published {
     /// `Busy`, `Forgotten`, `Unreadable`.
     pub async fn job_page(&self, head: &Arc<Head>, start: Start, limit: usize) -> Result<Page, Error> {
         let (after, reset) = self.job_start(start);
-        let (mut writer, limits, head) = (self.writer.clone(), self.page_limits(limit), head.clone());
+        let (mut writer, id) = (self.writer.clone(), head.job.id());
         let read = move |store: &dyn Store| {
-            let passed = replay::passed(store, &head, after)?;
-            let mut step = replay::job(store, &mut writer, head.job.id(), passed, &limits)?;
+            let limits = page_limits(store, limit);
+            let passed = replay::passed(store, &*store.job(id)?.ok_or(Error::Forgotten)?, after)?;
+            let mut step = replay::job(store, &mut writer, id, passed, &limits)?;
             // Another job's entry may have been the cursor: it stays one where nothing follows.
             step.cursor = step.cursor.max(after);
             Ok::<Read, Error>((step, reset))
@@ -78,12 +80,8 @@ impl Published {
         Ok(self.page(step, reset))
     }
 
-    fn page_limits(&self, limit: usize) -> Limits {
-        let events = limit.clamp(1, PAGE_MAX);
-        Limits { upto: self.ring.last(), bytes: PAGE_BYTES_MAX, events, scan: PAGE_SCAN_MAX }
-    }
-
     fn page(&self, step: Step, reset: Option<ResetReason>) -> Page {
+        self.paged_to(step.cursor);
         let id = |position| EventId { epoch: self.epoch, position };
         let first = step.first.unwrap_or_else(|| step.cursor.next());
         let reset = reset.map(|reason| Reset { reason, first_event_id: id(first) });
@@ -91,4 +89,11 @@ impl Published {
         let events = step.frames.into_iter().map(|frame| bytes.slice(frame.envelope)).collect();
         Page { events, cursor: id(step.cursor), has_more: step.has_more, reset }
     }
+}
+
+/// Up to the store's own watermark: whatever state of a job its caller was shown before, a page holds what led to it, also
+/// in the moment between a sync and its publication.
+fn page_limits(store: &dyn Store, limit: usize) -> Limits {
+    let events = limit.clamp(1, PAGE_MAX);
+    Limits { upto: store.bounds().last, bytes: PAGE_BYTES_MAX, events, scan: PAGE_SCAN_MAX }
 }

@@ -74,6 +74,8 @@ pub struct Published {
     /// The core's own.
     live_writer: Mutex<Writer>,
     floor: AtomicU64,
+    /// How far pages have reached: they may be a commit ahead of the ring.
+    paged: AtomicU64,
     news: Notify,
 }
 
@@ -113,6 +115,7 @@ impl Published {
             live_writer: Mutex::new(writer.clone()),
             writer,
             floor: AtomicU64::new(floor.0),
+            paged: AtomicU64::new(last.0),
             news: Notify::new(),
         }))
     }
@@ -164,6 +167,16 @@ impl Published {
         Bounds { epoch: self.epoch, floor: Position(self.floor.load(Ordering::SeqCst)), last: self.ring.last() }
     }
 
+    /// A page has reached so far.
+    pub(super) fn paged_to(&self, last: Position) {
+        self.paged.fetch_max(last.0, Ordering::SeqCst);
+    }
+
+    /// The last position that anybody can have been given.
+    fn reach(&self) -> Position {
+        self.ring.last().max(Position(self.paged.load(Ordering::SeqCst)))
+    }
+
     /// The store has forgotten what lies below `floor`. Lower than before changes nothing.
     pub fn raise_floor(&self, floor: Position) {
         self.floor.fetch_max(floor.0, Ordering::SeqCst);
@@ -184,7 +197,7 @@ impl Published {
             Start::Now => (last, None),
             Start::Earliest => (earliest, None),
             Start::After(id) if id.epoch != self.epoch => (earliest, Some(ResetReason::OtherLog)),
-            Start::After(id) if id.position > last => (earliest, Some(ResetReason::Ahead)),
+            Start::After(id) if id.position > self.reach() => (earliest, Some(ResetReason::Ahead)),
             Start::After(id) if id.position < earliest => (earliest, Some(ResetReason::Trimmed)),
             Start::After(id) => (id.position, None),
         }
@@ -196,18 +209,24 @@ impl Published {
             Start::Now => (self.ring.last(), None),
             Start::Earliest => (Position::ZERO, None),
             Start::After(id) if id.epoch != self.epoch => (Position::ZERO, Some(ResetReason::OtherLog)),
-            Start::After(id) if id.position > self.ring.last() => (Position::ZERO, Some(ResetReason::Ahead)),
+            Start::After(id) if id.position > self.reach() => (Position::ZERO, Some(ResetReason::Ahead)),
             Start::After(id) => (id.position, None),
         }
     }
 
-    /// How many of the job's entries lie at or before the position.
+    /// How many of the job's entries lie at or before the position. What a page showed ahead of the ring, a head in memory
+    /// may not know yet: the store does.
     pub(super) async fn passed(&self, head: &Arc<Head>, at: Position) -> Result<u64, Error> {
-        if let Some(passed) = replay::passed_in_memory(head, at) {
+        let is_ahead = at > self.ring.last();
+        if !is_ahead && let Some(passed) = replay::passed_in_memory(head, at) {
             return Ok(passed);
         }
         let head = head.clone();
-        self.readers.ask(move |store| replay::passed(store, &head, at)).await?
+        let read = move |store: &dyn Store| {
+            let newer = if is_ahead { store.job(head.job.id())? } else { None };
+            replay::passed(store, &newer.unwrap_or(head), at)
+        };
+        self.readers.ask(read).await?
     }
 }
 

@@ -133,7 +133,7 @@ fn fill_and_free(disk: &Disk) {
     let mut server = Server::start_in(disk.path(), &config(), &[]);
     let client = server.client();
     let pipes = tempfile::tempdir().expect("a directory on another disk");
-    let small = Piped::submit(&client, pipes.path(), "small");
+    let small: Vec<_> = (0..12).map(|n| Piped::submit(&client, pipes.path(), &format!("small-{n}"))).collect();
     let large = Piped::submit(&client, pipes.path(), "large");
     // What is freed in the end is what somebody else has taken from the start.
     disk.fill_to(40 * MB);
@@ -147,8 +147,11 @@ fn fill_and_free(disk: &Disk) {
     assert_eq!(client.get("/healthz").status, 200);
     refuses_and_reads(&client, &mut journal);
     // What runs ends: a small result goes to the log, whose room was taken ahead, a large one waits for the disk.
-    small.end(30_000);
-    assert_eq!(client.ended(&small.id)["status"], "completed");
+    for job in &small {
+        job.end(60_000);
+        assert_eq!(client.ended(&job.id)["status"], "completed");
+    }
+    assert_eq!(disk.free(), 0, "nobody has made room");
     large.end(2_000_000);
     assert_eq!(client.job(&large.id)["status"], "in_progress");
     disk.relieve();

@@ -131,3 +131,30 @@ fn a_head_that_is_ahead_of_the_ring_costs_nothing_and_loses_nothing() {
     world.publish_after(job, last);
     assert_eq!(stream.run().events.len(), 2);
 }
+
+/// A job was listed as completed, and the page of the log that was asked for next did not hold its end.
+#[test]
+fn a_page_holds_what_is_synced_and_its_cursor_is_good_before_that_is_published() {
+    let mut world = World::new(Sizes::default());
+    let job = world.create("t", "o", &[]);
+    let started =
+        crate::job::Entry::Started { claim: crate::job::ClaimNo(1), attempt: 1, max_attempts: 5, worker: "w".into() };
+    let last = world.commit_only(job, vec![started], Vec::new());
+    let all = world.feed_pages(&Filter::default(), Start::Earliest, 500).0;
+    assert_eq!((all.len(), &all), (2, &world.job_pages(job, Start::Earliest, 500).0));
+    let cursor = world.after(last.next());
+    let nothing = (Vec::new(), None);
+    assert_eq!(world.feed_pages(&Filter::default(), cursor, 500), nothing);
+    assert_eq!(world.job_pages(job, cursor, 500), nothing);
+    let mut readers = [world.feed(Filter::default(), cursor), world.stream(job, cursor)];
+    readers.iter_mut().for_each(|reader| assert_eq!(reader.run().events, []));
+    world.publish_after(job, last);
+    world.published.announce();
+    readers.iter_mut().for_each(|reader| assert_eq!(reader.run().events, []));
+    world.complete(job);
+    world.published.announce();
+    readers.iter_mut().for_each(|reader| assert_eq!(reader.until(1).events.len(), 1));
+    // What nobody was given is ahead of the log still.
+    let ahead = world.feed(Filter::default(), world.after(world.last().next())).until(1).resets();
+    assert_eq!(ahead.len(), 1);
+}

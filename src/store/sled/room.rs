@@ -12,9 +12,12 @@ use super::{files, refusal};
 
 /// More than one commit of the core, or one `forget`, ever adds to the file: see the test.
 pub const COMMIT_MAX: u64 = 8 * 1024 * 1024;
+/// What can still be spent, over several commits, once the disk gives nothing more: what runs is to end.
+#[cfg(target_os = "linux")]
+const SPARE: u64 = 4 * 1024 * 1024;
 /// What is asked for at once, so that it is not asked for every time.
 #[cfg(target_os = "linux")]
-const AHEAD: u64 = 12 * 1024 * 1024;
+const AHEAD: u64 = 16 * 1024 * 1024;
 
 /// Whether the file can grow by `COMMIT_MAX` whatever others write to the disk.
 #[cfg(target_os = "linux")]
@@ -27,11 +30,12 @@ pub fn is_there(file: &File, dir: &Path) -> Result<bool, Error> {
     let data = file.metadata().map_err(refusal("cannot look at the data file"))?;
     // What stat counts as a block, whatever the file system's are.
     const BLOCK: u64 = 512;
-    if (data.blocks() * BLOCK).saturating_sub(data.len()) >= COMMIT_MAX {
+    let there = (data.blocks() * BLOCK).saturating_sub(data.len());
+    if there >= COMMIT_MAX + SPARE {
         return Ok(true);
     }
-    for ahead in [AHEAD, COMMIT_MAX] {
-        match fallocate(file, FallocateFlags::KEEP_SIZE, data.len(), ahead) {
+    for wanted in [AHEAD, COMMIT_MAX].into_iter().filter(|wanted| *wanted > there) {
+        match fallocate(file, FallocateFlags::KEEP_SIZE, data.len(), wanted) {
             Ok(()) => return Ok(true),
             Err(Errno::NOSPC | Errno::DQUOT) => {}
             // A file system that cannot promise: what is free now has to do.
@@ -39,7 +43,7 @@ pub fn is_there(file: &File, dir: &Path) -> Result<bool, Error> {
             Err(error) => return Err(refusal("cannot take room for the log")(error.into())),
         }
     }
-    Ok(false)
+    Ok(there >= COMMIT_MAX)
 }
 
 /// Whether the disk has that much at this moment.
