@@ -19,9 +19,9 @@ use super::super::codec::{self, Damage, Kind};
 use super::super::verify::Report;
 use super::super::{Durability, Error, Kept};
 use super::reached::Standing;
-use sums::Expected;
 use super::{Options, Sled, Trees, failure, keys, open};
 use crate::job::{Head, JobId, Logged, Position};
+use sums::Expected;
 
 /// Chunks kept decoded: jobs that are near in age have entries in the same ones.
 const CHUNKS_MAX: usize = 256;

@@ -48,7 +48,7 @@ pub struct Expected {
 
 impl Expected {
     /// All that this job should have. `number`: of its type.
-    pub fn add(&mut self, head: &Head, positions: &[Position], number: Option<u32>) {
+    pub fn add(&mut self, head: &Head, positions: &[Position], number: Option<keys::TypeNumber>) {
         let job = &head.job;
         positions.iter().for_each(|position| self.log.add_entry(*position, job.id()));
         if job.status().is_terminal() {
@@ -67,8 +67,7 @@ impl Expected {
 
     fn add_bodies(&mut self, job: &Job) {
         for name in job.bodies().filter(|name| name.len <= BODY_SMALL_MAX as u64) {
-            (0..keys::pieces(name.len))
-                .for_each(|number| self.bodies.add(&keys::piece(job.id(), name, number), b""));
+            (0..keys::pieces(name.len)).for_each(|number| self.bodies.add(&keys::piece(job.id(), name, number), b""));
         }
     }
 }
