@@ -155,6 +155,12 @@ fn start(config: &Config) -> Result<Running, NoStart> {
 
 /// Serves, and returns the exit code once everything has ended.
 async fn serve(config: &Config, mut running: Running) -> u8 {
+    // Before it says that it serves: who reads that may end it.
+    let (Ok(mut interrupt), Ok(mut terminate)) = (signal(SignalKind::interrupt()), signal(SignalKind::terminate()))
+    else {
+        output::complain("signals cannot be heard");
+        return exit::FAILED;
+    };
     let server = match bind(config, &running).await {
         Ok(server) => server,
         Err(why) => {
@@ -164,11 +170,6 @@ async fn serve(config: &Config, mut running: Running) -> u8 {
     };
     tokio::spawn(running.published.announcer());
     let http = tokio::spawn(server.run());
-    let (Ok(mut interrupt), Ok(mut terminate)) = (signal(SignalKind::interrupt()), signal(SignalKind::terminate()))
-    else {
-        output::complain("signals cannot be heard");
-        return exit::FAILED;
-    };
     let fatal = tokio::select! {
         _ = interrupt.recv() => None,
         _ = terminate.recv() => None,

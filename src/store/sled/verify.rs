@@ -6,6 +6,7 @@
 mod jobs;
 mod log;
 mod rows;
+mod sums;
 #[cfg(test)]
 mod tests;
 
@@ -20,6 +21,7 @@ use super::super::{Durability, Error, Kept};
 use super::reached::Standing;
 use super::{Options, Sled, Trees, failure, keys, open};
 use crate::job::{Head, JobId, Logged, Position};
+use sums::Expected;
 
 /// Chunks kept decoded: jobs that are near in age have entries in the same ones.
 const CHUNKS_MAX: usize = 256;
@@ -54,8 +56,7 @@ pub fn look_through(store: &Sled, trees: &Trees, files: Files) -> Result<Report,
     let mut inquiry = Inquiry::new(store, trees, files);
     inquiry.walk_jobs()?;
     inquiry.walk_log()?;
-    inquiry.walk_index()?;
-    inquiry.walk_keys()?;
+    inquiry.walk_rows()?;
     inquiry.walk_bodies()?;
     inquiry.walk_cells()?;
     inquiry.walk_files()?;
@@ -74,8 +75,10 @@ struct Inquiry<'a> {
     trees: &'a Trees,
     report: Report,
     files: Files,
-    /// Decoded chunks by the position of their first entry, the oldest look-up first.
-    chunks: HashMap<Position, Arc<Chunk>>,
+    /// What the records looked at so far say should be elsewhere.
+    expected: Expected,
+    /// Decoded chunks by the position of their first entry, and the order in which they came.
+    chunks: BTreeMap<Position, Arc<Chunk>>,
     chunk_order: VecDeque<Position>,
     known: HashMap<JobId, Option<Arc<Known>>>,
     /// Ended jobs by type, as counted.
@@ -103,7 +106,8 @@ impl<'a> Inquiry<'a> {
             store,
             trees,
             report: Report::default(),
-            chunks: HashMap::new(),
+            expected: Expected::default(),
+            chunks: BTreeMap::new(),
             chunk_order: VecDeque::new(),
             known: HashMap::new(),
             types: BTreeMap::new(),
@@ -154,12 +158,14 @@ impl<'a> Inquiry<'a> {
 
     /// The entry at a position, if there is one.
     fn entry(&mut self, position: Position) -> Result<Option<Logged>, Error> {
-        let found = self.trees.events.get_lt(keys::chunk(position.next())).map_err(failure)?;
-        let Some((key, bytes)) = found else { return Ok(None) };
-        let Some(first) = keys::position(&key) else { return Ok(None) };
-        let chunk = match self.chunks.get(&first) {
+        let around = self.chunks.range(..=position).next_back().map(|(_, chunk)| chunk);
+        let reaches = |chunk: &&Arc<Chunk>| chunk.entries.last().is_some_and(|last| last.position >= position);
+        let chunk = match around.filter(reaches) {
             Some(chunk) => Arc::clone(chunk),
             None => {
+                let found = self.trees.events.get_lt(keys::chunk(position.next())).map_err(failure)?;
+                let Some((key, bytes)) = found else { return Ok(None) };
+                let Some(first) = keys::position(&key) else { return Ok(None) };
                 // A damaged chunk is named by the walk through the log.
                 let Ok(chunk) = Chunk::decode(first, &bytes) else { return Ok(None) };
                 self.remember(first, chunk)
@@ -176,8 +182,10 @@ impl<'a> Inquiry<'a> {
             self.chunks.remove(&oldest);
         }
         let chunk = Arc::new(chunk);
-        self.chunk_order.push_back(first);
-        self.chunks.insert(first, Arc::clone(&chunk));
+        // One that does not reach the position that was asked for may be there already.
+        if self.chunks.insert(first, Arc::clone(&chunk)).is_none() {
+            self.chunk_order.push_back(first);
+        }
         chunk
     }
 }

@@ -14,30 +14,8 @@ fn number(name: &str, default: u64) -> u64 {
     std::env::var(name).map_or(default, |text| text.parse().expect("a number"))
 }
 
-/// Lives of 128 jobs: created, started, one progress, completed.
-fn live_together(store: &Sled, from: u64) {
-    let mut stories: Vec<Story> = (from..from + 128)
-        .map(|n| job_with(n, |spec| spec.key = key(&n.to_string()).filter(|_| n.is_multiple_of(4))))
-        .collect();
-    let max_attempts = stories[0].spec.max_attempts;
-    let started = Entry::Started { claim: ClaimNo(1), attempt: 1, max_attempts, worker: "w1".into() };
-    let progress = Entry::Progress(Progress { step: Some(1), ..Progress::default() });
-    let result =
-        body(Part::Result, 1, &Bytes::from_static(b"{\"answer\": 42, \"text\": \"as short as most results are\"}"));
-    let completion = || {
-        let (result, summary) = (Some(result.name), "".into());
-        let completion = Completion { summary, result, content: None, is_error: false, lossy: false };
-        let (completion, duration) = (Arc::new(completion), Millis(1));
-        Entry::Completed { claim: ClaimNo(1), completion, attempts: 1, duration, inline: None, log: None }
-    };
-    step_together(store, &mut stories, |story| (story.created(), vec![body(Part::Payload, 0, &story.payload)]));
-    step_together(store, &mut stories, |_| (started.clone(), Vec::new()));
-    step_together(store, &mut stories, |_| (progress.clone(), Vec::new()));
-    step_together(store, &mut stories, |_| (completion(), vec![result.clone()]));
-}
-
-/// The same step of all of them in one commit.
-fn step_together(store: &Sled, stories: &mut [Story], step: impl Fn(&Story) -> (Entry, Vec<Body>)) {
+/// One step of each, together.
+fn step_together(store: &Sled, stories: &mut [Story], step: impl Fn(&mut Story) -> (Entry, Vec<Body>)) {
     let changes: Vec<Change> = stories
         .iter_mut()
         .map(|story| {
@@ -45,10 +23,31 @@ fn step_together(store: &Sled, stories: &mut [Story], step: impl Fn(&Story) -> (
             Change { jobs: vec![story.step(vec![entry], bodies)], cells: Vec::new() }
         })
         .collect();
-    let done = store.commit(&changes).expect("works");
-    for ((story, change), position) in stories.iter_mut().zip(&changes).zip(done) {
+    let positions = store.commit(&changes).expect("works");
+    for ((story, change), position) in stories.iter_mut().zip(&changes).zip(positions) {
         story.landed(&change.jobs[0], position.expect("no conflict"));
     }
+}
+
+/// Lives of 128 jobs: created, started, one progress, completed.
+fn live_together(store: &Sled, from: u64) {
+    let named = |n: u64| key(&n.to_string()).filter(|_| n.is_multiple_of(4));
+    let mut stories: Vec<Story> = (from..from + 128).map(|n| job_with(n, |spec| spec.key = named(n))).collect();
+    step_together(store, &mut stories, |story| (story.created(), vec![body(Part::Payload, 0, &story.payload)]));
+    let max_attempts = stories[0].spec.max_attempts;
+    step_together(store, &mut stories, |_| {
+        (Entry::Started { claim: ClaimNo(1), attempt: 1, max_attempts, worker: "w1".into() }, Vec::new())
+    });
+    let progress = Progress { step: Some(1), ..Progress::default() };
+    step_together(store, &mut stories, |_| (Entry::Progress(progress.clone()), Vec::new()));
+    let result = body(Part::Result, 1, &Bytes::from_static(b"{\"answer\": 42, \"text\": \"short, as most results\"}"));
+    step_together(store, &mut stories, |_| {
+        let (name, summary) = (Some(result.name), "".into());
+        let completion = Completion { summary, result: name, content: None, is_error: false, lossy: false };
+        let (completion, duration) = (Arc::new(completion), Millis(1));
+        let end = Entry::Completed { claim: ClaimNo(1), completion, attempts: 1, duration, inline: None, log: None };
+        (end, vec![result.clone()])
+    });
 }
 
 /// The most memory that this process has had, in MiB.
@@ -58,7 +57,6 @@ fn most_memory() -> u64 {
     line.and_then(|line| line.split_whitespace().next()?.parse().ok()).unwrap_or(0_u64) / 1024
 }
 
-#[expect(clippy::print_stdout, reason = "what was measured is for whoever asks for it")]
 #[test]
 fn a_long_history_opens_and_is_verified() {
     let jobs = number("LONGHAUL_JOBS", 3_000).next_multiple_of(128);

@@ -46,7 +46,6 @@ impl Inquiry<'_> {
             self.report.complain(&at, "it is kept twice, as ended and as unfinished");
         }
         self.check_entries(&at, head)?;
-        self.check_rows(&at, job)?;
         for name in job.bodies() {
             self.report.bodies += 1;
             if let Some(why) = self.body_fault(id, name)? {
@@ -62,6 +61,8 @@ impl Inquiry<'_> {
     /// Trail and fold.
     fn check_entries(&mut self, at: &str, head: &Head) -> Result<(), Error> {
         let (positions, missing) = self.positions(head)?;
+        let number = self.numbers.get(&head.job.spec.job_type).copied();
+        self.expected.add(head, &positions, number);
         for number in &missing {
             self.report.complain(at, format!("block {number} of its trail is missing or damaged"));
         }
@@ -120,6 +121,21 @@ impl Inquiry<'_> {
             }
             None => self.report.complain(at, "it has no entries"),
         }
+    }
+
+    /// Walks `live` and `jobs` again: whether each job has its rows.
+    pub fn walk_jobs_for_rows(&mut self) -> Result<(), Error> {
+        let trees = self.trees;
+        for row in trees.live.iter().chain(trees.jobs.iter()) {
+            let (key, bytes) = row.map_err(failure)?;
+            // What is no record was complained about before.
+            if let (Some(id), Ok(head)) = (keys::job_id(&key), codec::head(&bytes))
+                && head.job.id() == id
+            {
+                self.check_rows(&format!("job {id}"), &head.job)?;
+            }
+        }
+        Ok(())
     }
 
     /// Its rows in `index` and `keys`.

@@ -4,6 +4,7 @@
 use super::super::super::Error;
 use super::super::super::chunk::Chunk;
 use super::super::{failure, keys};
+use super::sums::Sum;
 use super::{Inquiry, hex, words};
 use crate::job::{Logged, Position};
 
@@ -15,6 +16,7 @@ impl Inquiry<'_> {
         // Every position up to here was accounted for.
         let mut done = Position(bounds.floor.0.saturating_sub(1));
         let mut last = Position::ZERO;
+        let mut found = Sum::default();
         for row in &trees.events {
             let (key, bytes) = row.map_err(failure)?;
             let Some(first) = keys::position(&key) else {
@@ -44,8 +46,11 @@ impl Inquiry<'_> {
                     self.complain_of_hole(done.next(), position);
                 }
                 done = done.max(position);
-                self.check_logged(logged)?;
+                found.add_entry(position, logged.job);
             }
+        }
+        if found != self.expected.log {
+            self.walk_log_for_strays()?;
         }
         if done < bounds.last {
             self.complain_of_hole(done.next(), bounds.last.next());
@@ -53,6 +58,18 @@ impl Inquiry<'_> {
         if bounds.floor > bounds.last.next() {
             let why = format!("it is {}, and the last position is {}", bounds.floor.0, bounds.last.0);
             self.report.complain("the floor", why);
+        }
+        Ok(())
+    }
+
+    /// Walks `events` again: whether each entry is one that its job knows of.
+    fn walk_log_for_strays(&mut self) -> Result<(), Error> {
+        let trees = self.trees;
+        for row in &trees.events {
+            let (key, bytes) = row.map_err(failure)?;
+            // What is no chunk was complained about before.
+            let Some(Ok(chunk)) = keys::position(&key).map(|first| Chunk::decode(first, &bytes)) else { continue };
+            chunk.entries.iter().try_for_each(|logged| self.check_logged(logged))?;
         }
         Ok(())
     }
