@@ -16,8 +16,9 @@
 //!   are not safe the first so many are there, per folder, in order: a later one never without an earlier one.
 //! - What is safe stays as it is. No block is damaged, and none is written elsewhere.
 //!
-//! `LONGHAUL_POWER_IMAGES` sets the number of images (300 unless it says otherwise; a new recording for each 300),
-//! `LONGHAUL_SEED` the seed, which is printed.
+//! `LONGHAUL_POWER_IMAGES` sets the number of images (300 unless it says otherwise, 3,000 with `LONGHAUL_LONG`; a new recording
+//! for each 300), `LONGHAUL_SEED` the seed, which is printed. A recording depends on the order of threads, so a seed does not
+//! bring the same images back: an image that loses something is kept, and the failure says where.
 
 mod chance;
 mod disk;
@@ -44,7 +45,7 @@ use record::Record;
 use recording::{Death, Life, Recorder, Recording, folder};
 use workload::{Client, Until};
 
-use crate::support::TRIAL;
+use crate::support::{TRIAL, is_long};
 
 /// How many ended jobs are kept in the lives that remove old ones.
 const KEPT: usize = 12;
@@ -156,6 +157,8 @@ fn losses(recording: &Recording, images: u64, seed: u64, keeps: bool) -> Vec<Str
             let mut found = image.judge(&place, &config);
             if keeps && !found.is_empty() {
                 let kept = std::env::temp_dir().join(format!("longhaul-lost-{seed}-{number}"));
+                // What an earlier run kept under this name.
+                let _ = std::fs::remove_dir_all(&kept);
                 drop(image.build(&kept));
                 found.push(format!("that image is kept as {}", kept.display()));
             }
@@ -266,7 +269,7 @@ fn seed() -> u64 {
 
 #[test]
 fn what_clients_were_told_survives_every_power_cut() {
-    let images = from_environment("LONGHAUL_POWER_IMAGES", IMAGES);
+    let images = from_environment("LONGHAUL_POWER_IMAGES", if is_long() { 10 * IMAGES } else { IMAGES });
     let seed = seed();
     let mut lost = Vec::new();
     for round in 0..images.div_ceil(IMAGES) {
@@ -360,7 +363,7 @@ fn a_server_that_died_anywhere_while_it_made_the_store_costs_the_next_one_nothin
 
 #[test]
 fn a_server_that_died_anywhere_while_it_opened_costs_the_next_one_nothing() {
-    let step = if crate::support::is_long() { 1 } else { 3 };
+    let step = if is_long() { 1 } else { 3 };
     assert_eq!(lost_after_a_death_at_each_record_of_an_opening(false, step), Vec::<String>::new());
 }
 
