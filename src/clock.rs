@@ -84,6 +84,11 @@ impl Manual {
         Self { state: Arc::new(Mutex::new(ManualState { now, ..ManualState::default() })) }
     }
 
+    /// How many wait for it to be moved.
+    pub fn timers(&self) -> usize {
+        self.state.lock().unwrap_or_else(PoisonError::into_inner).waiting.values().map(Vec::len).sum()
+    }
+
     /// Moves on by `length` and wakes whom that concerns.
     pub fn advance(&self, length: Millis) {
         let target = self.now().plus(length);

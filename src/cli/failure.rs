@@ -6,6 +6,7 @@ use std::fmt;
 use std::process::ExitCode;
 
 use super::exit;
+use crate::store;
 
 /// How a command that did its work ended.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -58,6 +59,8 @@ pub enum Failure {
     Damaged(String),
     /// Another process holds the store.
     Locked(String),
+    /// The disk has no room. Make some.
+    DiskFull(String),
     /// Whoever read our output wants no more of it.
     Closed,
 }
@@ -71,6 +74,7 @@ impl Failure {
             Self::Refused(_) => exit::REFUSED,
             Self::Damaged(_) => exit::STORE_DAMAGED,
             Self::Locked(_) => exit::STORE_LOCKED,
+            Self::DiskFull(_) => exit::DISK_REFUSES,
         }
     }
 }
@@ -78,13 +82,28 @@ impl Failure {
 impl fmt::Display for Failure {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
-            Self::Usage(what) | Self::Refused(what) | Self::Damaged(what) | Self::Locked(what) => f.write_str(what),
+            Self::Usage(what)
+            | Self::Refused(what)
+            | Self::Damaged(what)
+            | Self::Locked(what)
+            | Self::DiskFull(what) => f.write_str(what),
             Self::Unreachable { server, why } => write!(
                 f,
                 "no server at {server} ({why})\nStart one with `longhaul serve`, or name another with --server or LONGHAUL_SERVER."
             ),
             Self::Closed => Ok(()),
         }
+    }
+}
+
+/// What to do about a store that cannot be used, where its error does not say so itself.
+pub fn remedy(error: &store::Error) -> &'static str {
+    match error {
+        store::Error::Unavailable(_) => {
+            ". The server needs a data directory (server.data_dir, --data-dir) that it may write"
+        }
+        store::Error::Locked(_) => ". One server at a time: stop that one, or name another data directory (--data-dir)",
+        store::Error::Corrupt { .. } | store::Error::Body { .. } | store::Error::Full(_) => "",
     }
 }
 

@@ -12,6 +12,8 @@ use tokio::signal::unix::{Signal, SignalKind, signal};
 use tokio::sync::mpsc;
 
 use super::exit;
+use super::failure;
+use super::logging;
 use super::output;
 use super::parts;
 use crate::clock::{Clock, System};
@@ -71,11 +73,12 @@ impl From<Fatal> for NoStart {
 /// Serves until a signal or a failure ends it. Blocks; ends the process itself once the store is closed, because sled's
 /// own drop would unwrap its last sync (design 5.8).
 pub fn run(config: Config) -> ExitCode {
+    logging::tell_of_panics();
     let running = match start(&config) {
         Ok(running) => running,
         Err(NoStart::Store(error)) => {
-            output::complain(&error.to_string());
-            return exit::of_store(&error);
+            output::complain(&format!("{error}{}", failure::remedy(&error)));
+            return exit::of_store(&error).into();
         }
         Err(NoStart::Other(why)) => {
             output::complain(&why);
@@ -100,7 +103,12 @@ fn start(config: &Config) -> Result<Running, NoStart> {
         tracing::warn!("store.durability = \"process\": a power cut may lose what was acknowledged last");
     }
     let clock: Arc<dyn Clock> = Arc::new(System);
-    let store: Arc<dyn Store> = Arc::new(store::sled::Sled::open(&parts::store(config))?);
+    let (told, ended) = mpsc::unbounded_channel();
+    let sled = store::sled::Sled::open(&parts::store(config))?;
+    let of_failure = told.clone();
+    // Whoever listened has ended already: the process is on its way out.
+    sled.on_failure(Box::new(move |error| drop(of_failure.send(Fatal::Store(error.clone())))));
+    let store: Arc<dyn Store> = Arc::new(sled);
     let strays = strays::end(&parts::mark(config));
     if strays > 0 {
         tracing::warn!(strays, "programs of the last server were still running and have been ended");
@@ -122,8 +130,6 @@ fn start(config: &Config) -> Result<Running, NoStart> {
         rules,
         metrics: metrics.clone(),
     };
-    let (told, ended) = mpsc::unbounded_channel();
-    // Whoever listened has ended already: the process is on its way out.
     let on_end = move |fatal| drop(told.send(fatal));
     let no_thread = |why: std::io::Error| NoStart::Other(format!("no thread: {why}"));
     let core = core::start(core_parts, parts::core(config), &heads, on_end).map_err(no_thread)?;
@@ -192,9 +198,13 @@ fn died(service: &Service, fatal: Fatal) -> u8 {
     service.set_unhealthy();
     match fatal {
         Fatal::Closed => exit::DONE,
-        Fatal::Store(error) => {
+        Fatal::Store(error @ (store::Error::Corrupt { .. } | store::Error::Body { .. })) => {
+            tracing::error!(%error, "stored bytes make no sense: `longhaul verify` says what is wrong; put the directory back from a backup");
+            exit::of_failed(&error)
+        }
+        Fatal::Store(error @ (store::Error::Unavailable(_) | store::Error::Locked(_) | store::Error::Full(_))) => {
             tracing::error!(%error, "the store has failed; what was acknowledged is safe");
-            exit::STORE_DAMAGED
+            exit::of_failed(&error)
         }
         Fatal::Bug(why) => {
             tracing::error!(why, "the core has failed; what was acknowledged is safe");

@@ -4,6 +4,7 @@ use std::sync::Arc;
 
 use crossbeam_channel::Sender;
 
+use super::disk::Room;
 use super::group::Group;
 use super::publish::Reply;
 use super::thread::{Core, Fatal};
@@ -28,6 +29,9 @@ impl Core {
     /// Starts as many jobs as the claimer has room for.
     pub fn hand_out(&mut self, group: &mut Group) -> Result<(), Fatal> {
         self.more_claims = false;
+        if self.claimer.is_none() || self.queue.ready_len() == 0 || self.room(group.now)? < Room::Low {
+            return Ok(());
+        }
         let Some(claimer) = self.claimer.take() else { return Ok(()) };
         let worker: Arc<str> = WORKER.into();
         let mut started = Vec::new();

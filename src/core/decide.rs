@@ -7,24 +7,13 @@ use std::sync::Arc;
 
 use tokio::sync::oneshot;
 
+use super::disk::Room;
 use super::group::Group;
-use super::inbox::{ActRefusal, Creation, Inner, ReplayRefusal, Submission, SubmitAnswer, SubmitRefusal};
+use super::inbox::{ActRefusal, CellsRefusal, Creation, Inner, ReplayRefusal, Submission, SubmitAnswer, SubmitRefusal};
 use super::publish::{Answer, Reply};
 use super::thread::{Core, Fatal, Wish};
 use crate::job::machine::{self, Moment};
-use crate::job::{Body, Command, Entry, Head, Job, JobId, Millis, Refusal, State, Timestamp};
-
-/// The reserve when none is configured: the smaller of this and a twentieth of the disk (contract 7).
-pub const DISK_RESERVE_MAX: u64 = 256 * 1024 * 1024;
-/// The free disk is looked up at most once in this time, and only while jobs are submitted.
-const DISK_LOOK_EVERY: Millis = Millis::seconds(1);
-
-/// What was last seen of the disk.
-#[derive(Default)]
-pub(super) struct Disk {
-    looked_at: Option<Timestamp>,
-    is_low: bool,
-}
+use crate::job::{Body, Command, Entry, Head, Job, JobId, Refusal, State, Timestamp};
 
 impl Core {
     /// Decides what the time alone brings: delays that are over, jobs that have expired.
@@ -70,6 +59,10 @@ impl Core {
             }
             Inner::Replay { of, creation, reply } => self.replay(group, of, *creation, reply)?,
             Inner::Cells { cells, reply } => {
+                if cells.iter().any(|cell| cell.value.is_some()) && self.room(group.now)? < Room::Ample {
+                    let _ = reply.send(Err(CellsRefusal::DiskFull));
+                    return Ok(());
+                }
                 let change = group.cells(cells);
                 self.replies.push(Reply::Cells(change, reply));
             }
@@ -109,6 +102,7 @@ impl Core {
         }
         match decided {
             Ok(entries) => {
+                self.disk.wrote(bodies.iter().map(|body| body.name.len).sum());
                 let unnamed = group.step(&self.table, id, entries, bodies).map_err(bug)?;
                 self.discard(id, unnamed);
                 self.follow(group, id);
@@ -121,7 +115,7 @@ impl Core {
         }
     }
 
-    fn discard(&self, id: JobId, names: impl IntoIterator<Item = crate::job::BodyRef>) {
+    pub fn discard(&self, id: JobId, names: impl IntoIterator<Item = crate::job::BodyRef>) {
         for name in names.into_iter().filter(|name| name.len > crate::job::BODY_SMALL_MAX as u64) {
             self.parts.store.discard(id, name);
         }
@@ -160,6 +154,7 @@ impl Core {
     fn added(&mut self, group: &mut Group, id: JobId) {
         let Some(part) = group.part(id) else { return };
         let spec = part.after.spec.clone();
+        self.disk.wrote(spec.payload.len);
         self.queue.pending(&part.after, group.now);
         self.table.payload_bytes += spec.payload.len;
         if let Some(key) = &spec.key {
@@ -182,7 +177,7 @@ impl Core {
         if self.table.payload_bytes.saturating_add(creation.payload.name.len) > self.options.max_pending_bytes {
             return refused(SubmitRefusal::Full("queue.max_pending_bytes"));
         }
-        if self.disk_is_low(group.now)? {
+        if self.room(group.now)? < Room::Ample {
             return refused(SubmitRefusal::DiskFull);
         }
         Ok(Admission::New)
@@ -275,15 +270,16 @@ impl Core {
         }
     }
 
-    fn disk_is_low(&mut self, now: Timestamp) -> Result<bool, Fatal> {
-        let is_fresh = self.disk.looked_at.is_some_and(|at| at <= now && now.since(at) < DISK_LOOK_EVERY);
-        if !is_fresh {
-            let health = self.parts.store.health().map_err(Fatal::Store)?;
-            let reserve = self.options.disk_reserve.unwrap_or(DISK_RESERVE_MAX.min(health.disk_size / 20));
-            self.disk = Disk { looked_at: Some(now), is_low: health.disk_free < reserve };
-            self.signs.disk_is_low.store(self.disk.is_low, std::sync::atomic::Ordering::Relaxed);
+    /// How much room the disk has, as of a moment ago.
+    pub fn room(&mut self, now: Timestamp) -> Result<Room, Fatal> {
+        if self.signs.is_held() {
+            return Ok(Room::None);
         }
-        Ok(self.disk.is_low)
+        if let Some(room) = self.disk.fresh(now) {
+            return Ok(room);
+        }
+        let health = self.parts.store.health().map_err(Fatal::Store)?;
+        Ok(self.disk.see(now, &health, self.reserve))
     }
 
     /// The end: every attempt that is still held is given back, uncounted.
@@ -291,7 +287,8 @@ impl Core {
         self.draining = true;
         self.closing = true;
         self.claimer = None;
-        let held: Vec<JobId> = self.running.keys().copied().collect();
+        let mut held: Vec<JobId> = self.running.keys().copied().collect();
+        held.sort_unstable();
         for id in held {
             if let Some(State::InProgress { claim, .. }) = group.job(&self.table, id).map(|job| job.state.clone()) {
                 let _ = self.act(group, id, &Command::Release { claim, log: None }, Vec::new())?;

@@ -11,6 +11,9 @@ use crate::store::{CellChange, Change, JobChange};
 
 /// Most commands decided and committed together. Larger groups were no faster and kept readers waiting (design 11).
 pub const GROUP_MAX: usize = 128;
+/// Once the small bodies of a group reach this many bytes, it takes no further command: the store keeps room for one
+/// such group ahead.
+pub const GROUP_BYTES_MAX: u64 = 1024 * 1024;
 
 /// An unfinished job as the core holds it.
 pub(super) struct Live {
@@ -39,11 +42,13 @@ pub(super) struct Group {
     at: HashMap<JobId, (usize, usize)>,
     /// Keys given to jobs that this group creates.
     pub keys: HashMap<KeyName, JobId>,
+    /// Bytes of the bodies that it brings.
+    pub body_bytes: u64,
 }
 
 impl Group {
     pub fn new(now: Timestamp) -> Self {
-        Self { now, changes: Vec::new(), at: HashMap::new(), keys: HashMap::new() }
+        Self { now, changes: Vec::new(), at: HashMap::new(), keys: HashMap::new(), body_bytes: 0 }
     }
 
     /// The unfinished job as the group has left it so far.
@@ -61,6 +66,7 @@ impl Group {
 
     /// Adds a job that did not exist.
     pub fn create(&mut self, entry: Entry, body: Body) -> Result<(), machine::Impossible> {
+        self.body_bytes += weight(&body);
         let change = self.created(entry, body)?;
         self.changes.push(Change { jobs: vec![change], cells: Vec::new() });
         self.index(self.changes.len() - 1);
@@ -75,6 +81,7 @@ impl Group {
         created: Entry,
         body: Body,
     ) -> Result<(), machine::Impossible> {
+        self.body_bytes += weight(&body);
         let new = self.created(created, body)?;
         let after = machine::apply(Some(dead.job.clone()), self.now, &replayed)?;
         let old = JobChange {
@@ -134,6 +141,7 @@ impl Group {
             part.entries.push(entry);
         }
         let before = std::mem::replace(&mut part.after, after);
+        self.body_bytes += bodies.iter().map(weight).sum::<u64>();
         part.bodies.extend(bodies);
         Ok(part.settle_bodies(&before))
     }
@@ -149,6 +157,11 @@ impl Group {
             self.at.insert(job.after.id(), (change, part));
         }
     }
+}
+
+/// What the body adds to the commit: nothing if it was brought.
+fn weight(body: &Body) -> u64 {
+    body.bytes.as_ref().map_or(0, |bytes| bytes.len() as u64)
 }
 
 impl JobChange {

@@ -8,9 +8,11 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use crossbeam_channel::{Sender, TrySendError};
 use tokio::sync::oneshot;
 
-use super::inbox::{ActRefusal, Creation, Inner, ReplayRefusal, Submission, SubmitAnswer};
+use super::disk::{Reserve, Room};
+use super::inbox::{ActRefusal, CellsRefusal, Creation, Inner, ReplayRefusal, Submission, SubmitAnswer};
+use crate::clock::Clock;
 use crate::job::{Command, Head, JobId};
-use crate::store::{CellChange, Conflict};
+use crate::store::{CellChange, Health};
 
 /// Why the core could not be asked, or did not answer.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -30,10 +32,31 @@ pub struct Handle {
 }
 
 /// What the core shows of itself without being asked.
-#[derive(Default)]
 pub(super) struct Signs {
-    pub draining: AtomicBool,
-    pub disk_is_low: AtomicBool,
+    draining: AtomicBool,
+    held: AtomicBool,
+    reserve: Reserve,
+    pub clock: Arc<dyn Clock>,
+}
+
+impl Signs {
+    pub fn new(reserve: Reserve, clock: Arc<dyn Clock>) -> Self {
+        Self { draining: AtomicBool::new(false), held: AtomicBool::new(false), reserve, clock }
+    }
+
+    /// Whether nothing is committed because the log has no room.
+    pub fn is_held(&self) -> bool {
+        self.held.load(Ordering::Relaxed)
+    }
+
+    pub fn hold(&self, held: bool) {
+        self.held.store(held, Ordering::Relaxed);
+    }
+
+    /// How much room there is after `more` bytes.
+    pub fn room(&self, disk: &Health, more: u64) -> Room {
+        if self.is_held() { Room::None } else { self.reserve.room(disk, more) }
+    }
 }
 
 impl Handle {
@@ -63,11 +86,11 @@ impl Handle {
         self.ask(|reply| Inner::Replay { of, creation, reply }).await
     }
 
-    /// Writes small named records. `Conflict` if one does not hold what was expected; then none is written.
+    /// Writes small named records, or none of them.
     ///
     /// # Errors
     /// `Busy::Full`, `Busy::Gone`.
-    pub async fn cells(&self, cells: Vec<CellChange>) -> Result<Result<(), Conflict>, Busy> {
+    pub async fn cells(&self, cells: Vec<CellChange>) -> Result<Result<(), CellsRefusal>, Busy> {
         self.ask(|reply| Inner::Cells { cells, reply }).await
     }
 
@@ -76,9 +99,9 @@ impl Handle {
         self.signs.draining.load(Ordering::Relaxed)
     }
 
-    /// Whether new jobs were last refused because the disk is below its reserve.
-    pub fn disk_is_low(&self) -> bool {
-        self.signs.disk_is_low.load(Ordering::Relaxed)
+    /// How much room this disk has for what the core does.
+    pub fn room(&self, disk: &Health) -> Room {
+        self.signs.room(disk, 0)
     }
 
     /// From now on no job is accepted and no claim handed out. May block for room in the lane.

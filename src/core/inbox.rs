@@ -56,6 +56,17 @@ pub enum ActRefusal {
     NotLive,
     /// The machine says no.
     Refused(Refusal),
+    /// The disk has no room for it.
+    DiskFull,
+}
+
+/// Why no small named record was written.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum CellsRefusal {
+    /// One does not hold what was expected.
+    Conflict,
+    /// The disk is below its reserve, and one would be written; or it has no room at all.
+    DiskFull,
 }
 
 /// Why no new job was made from a dead letter.
@@ -80,7 +91,7 @@ pub(super) enum Inner {
     /// A new job from a dead letter.
     Replay { of: JobId, creation: Box<Creation>, reply: oneshot::Sender<Result<Arc<Head>, ReplayRefusal>> },
     /// Small named records.
-    Cells { cells: Vec<CellChange>, reply: oneshot::Sender<Result<(), crate::store::Conflict>> },
+    Cells { cells: Vec<CellChange>, reply: oneshot::Sender<Result<(), CellsRefusal>> },
     /// No more claims and submits from now on.
     Drain,
     /// Running attempts are to be given back.

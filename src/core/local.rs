@@ -1,52 +1,88 @@
 //! Work for this process: the WorkSource of the core.
 //!
 //! In: calls of the dispatcher and of worker threads. Out: commands. Large bodies are put on disk here, by the thread
-//! that brings them, before the core hears of them.
+//! that brings them, before the core hears of them. While the disk has no room for one, its attempt waits here with its end.
 
 use std::sync::Arc;
 
 use bytes::Bytes;
 use crossbeam_channel::Sender;
 
-use super::handle::Handle;
+use super::disk::{DISK_LOOK_EVERY, Room};
+use super::handle::{Handle, Signs};
 use super::inbox::Inner;
 use crate::job::{
-    BODY_SMALL_MAX, Body, BodyRef, Command, Completion, INLINE_MAX, JobId, Json, Outcome, Output, Part,
-    SUMMARY_CHARS_MAX,
+    BODY_SMALL_MAX, Body, BodyRef, Class, Command, Completion, End, Failing, Failure, INLINE_MAX, JobId, Json, Millis,
+    Outcome, Output, Part, SUMMARY_CHARS_MAX, Timestamp,
 };
 use crate::store::{self, Store};
-use crate::work::{Claim, Closed, Leave, NoPayload, Report, WorkSource};
+use crate::work::{Claim, Closed, Leave, NoPayload, Report, Stop, WorkSource};
 
 /// See the head of this file.
 pub struct LocalWork {
     inner: Sender<Inner>,
     store: Arc<dyn Store>,
+    signs: Arc<Signs>,
+}
+
+/// Longest that an attempt's end waits for room for its large bodies. After that the attempt has failed, transient, code
+/// `disk_full`, so that no job waits for ever.
+pub const ROOM_WAIT_MAX: Millis = Millis::seconds(600);
+
+/// Why there was an end to waiting for room.
+enum Waited {
+    /// It is worth another try.
+    Enough,
+    /// It has taken too long.
+    TooLong,
+    /// The attempt is to stop.
+    Stopped(Stop),
 }
 
 impl LocalWork {
     /// Work from this core, whose bodies are in this store.
     pub fn new(core: &Handle, store: Arc<dyn Store>) -> Self {
-        Self { inner: core.inner.clone(), store }
+        Self { inner: core.inner.clone(), store, signs: core.signs.clone() }
     }
 
-    /// Names a body and, if it is large, puts it on disk. A store that cannot is about to end the process: the commit
-    /// that names the body will fail too.
+    /// Names a body and, if it is large, puts it on disk, unless that would leave less than half the reserve.
     fn bring(&self, job: JobId, part: Part, seq: u64, bytes: Bytes) -> Result<Body, store::Error> {
         let name = BodyRef::of(part, seq, &bytes);
         if bytes.len() <= BODY_SMALL_MAX {
             return Ok(Body { name, bytes: Some(bytes) });
         }
+        if self.signs.room(&self.store.health()?, name.len) < Room::Low {
+            return Err(store::Error::Full("half of store.disk_reserve is kept for the log".into()));
+        }
         self.store.bring(job, name, &bytes)?;
         Ok(Body { name, bytes: None })
+    }
+
+    /// The result and the content, both or neither.
+    fn bring_output(
+        &self,
+        claim: &Claim,
+        result: Option<Bytes>,
+        content: Option<Bytes>,
+    ) -> Result<(Option<Body>, Option<Body>), store::Error> {
+        let bring = |part, bytes| self.bring(claim.job, part, claim.number.0, bytes);
+        let result = result.map(|bytes| bring(Part::Result, bytes)).transpose()?;
+        match content.map(|bytes| bring(Part::Content, bytes)).transpose() {
+            Ok(content) => Ok((result, content)),
+            Err(error) => {
+                if let Some(Body { name, bytes: None }) = result {
+                    self.store.discard(claim.job, name);
+                }
+                Err(error)
+            }
+        }
     }
 
     fn complete(&self, claim: &Claim, output: Output, log: Option<Body>) -> Result<(Command, Vec<Body>), store::Error> {
         let number = claim.number;
         let summary = summary(&output);
         let inline = output.data.as_ref().filter(|data| data.len() <= INLINE_MAX).and_then(json);
-        let bring = |part, bytes| self.bring(claim.job, part, number.0, bytes);
-        let result = output.data.map(|data| bring(Part::Result, data)).transpose()?;
-        let content = output.content.map(|content| bring(Part::Content, content)).transpose()?;
+        let (result, content) = self.bring_output(claim, output.data, output.content)?;
         let completion = Completion {
             summary: summary.into(),
             result: result.as_ref().map(|body| body.name),
@@ -73,6 +109,56 @@ impl LocalWork {
             }
             Leave::Released => (Command::Release { claim: number, log: log_name }, log.into_iter().collect()),
         })
+    }
+
+    /// Until a moment has passed, the attempt is to stop, or `until` has come.
+    fn wait_for_room(&self, claim: &Claim, until: Timestamp) -> Waited {
+        let clock = &self.signs.clock;
+        let (tell, told) = crossbeam_channel::bounded(1);
+        claim.stop.on_stop(move |stop| {
+            // Told once, and there is room for one.
+            let _ = tell.try_send(stop);
+        });
+        let now = clock.now();
+        if now >= until {
+            return Waited::TooLong;
+        }
+        let due = clock.at(now.plus(DISK_LOOK_EVERY).min(until));
+        crossbeam_channel::select! {
+            recv(told) -> stop => stop.map_or(Waited::Enough, Waited::Stopped),
+            recv(due) -> _ => Waited::Enough,
+        }
+    }
+
+    /// The command that the attempt's end becomes, once the disk has taken what goes with it.
+    fn ending(&self, claim: &Claim, leave: Leave, log: Bytes) -> (Command, Vec<Body>) {
+        let until = self.signs.clock.now().plus(ROOM_WAIT_MAX);
+        let mut has_waited = false;
+        loop {
+            let (code, message) = match self.end(claim, leave.clone(), log.clone()) {
+                Ok(ending) => return ending,
+                Err(store::Error::Full(why)) => match self.wait_for_room(claim, until) {
+                    Waited::Enough => {
+                        if !std::mem::replace(&mut has_waited, true) {
+                            tracing::warn!(job = %claim.job, why, "the disk has no room for a result: its attempt waits");
+                        }
+                        continue;
+                    }
+                    Waited::Stopped(Stop::Shutdown) => {
+                        return (Command::Release { claim: claim.number, log: None }, Vec::new());
+                    }
+                    Waited::Stopped(Stop::Cancel | Stop::Stale) => ("disk_full", "the attempt was stopped"),
+                    Waited::TooLong => ("disk_full", "the disk had no room for the result"),
+                },
+                Err(error) => {
+                    tracing::error!(job = %claim.job, %error, "a result could not be stored");
+                    ("store", "the result could not be stored")
+                }
+            };
+            let failure = Failure::new(Class::Transient, Some(code), message);
+            let failing = Failing { failure, end: End::Failed, retry_after: None };
+            return (Command::Fail { claim: claim.number, failing, log: None }, Vec::new());
+        }
     }
 
     fn send(&self, wish: Inner) {
@@ -118,15 +204,7 @@ impl WorkSource for LocalWork {
     }
 
     fn finish(&self, claim: &Claim, leave: Leave, log: Bytes, freed: Box<dyn FnOnce() + Send>) {
-        let (command, bodies) = self.end(claim, leave, log).unwrap_or_else(|error| {
-            tracing::error!(job = %claim.job, %error, "a result could not be stored");
-            let outcome =
-                Outcome::failed(crate::job::Class::Transient, Some("store"), "the result could not be stored");
-            match outcome {
-                Outcome::Failed(failing) => (Command::Fail { claim: claim.number, failing, log: None }, Vec::new()),
-                Outcome::Done(_) => (Command::Release { claim: claim.number, log: None }, Vec::new()),
-            }
-        });
+        let (command, bodies) = self.ending(claim, leave, log);
         self.send(Inner::Finish { job: claim.job, claim: claim.number, command, bodies, freed });
     }
 }

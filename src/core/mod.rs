@@ -6,8 +6,10 @@
 mod claims;
 mod count;
 mod decide;
+mod disk;
 mod group;
 mod handle;
+mod held;
 mod inbox;
 mod local;
 mod publish;
@@ -18,10 +20,13 @@ mod thread;
 #[cfg(test)]
 mod tests;
 
+pub use disk::{DISK_RESERVE_MAX, Room};
 pub use group::GROUP_MAX;
 pub use handle::{Busy, Handle};
-pub use inbox::{ActRefusal, Creation, INNER_MAX, ReplayRefusal, SUBMIT_MAX, SubmitAnswer, SubmitRefusal};
-pub use local::LocalWork;
+pub use inbox::{
+    ActRefusal, CellsRefusal, Creation, INNER_MAX, ReplayRefusal, SUBMIT_MAX, SubmitAnswer, SubmitRefusal,
+};
+pub use local::{LocalWork, ROOM_WAIT_MAX};
 pub use recover::recover;
 pub use sweep::{Bound, Keep, Retention, SWEEP_MAX};
 pub use thread::{Fatal, Options, Parts, start};

@@ -7,11 +7,11 @@ use crossbeam_channel::Sender;
 use tokio::sync::oneshot;
 
 use super::group::{Group, Live};
-use super::inbox::{ActRefusal, ReplayRefusal, SubmitAnswer};
+use super::inbox::{ActRefusal, CellsRefusal, ReplayRefusal, SubmitAnswer};
 use super::thread::{Core, Fatal};
 use crate::fault::{self, Point};
 use crate::job::{Entry, Head, JobId, Logged, Position};
-use crate::store::{Change, Conflict, JobChange};
+use crate::store::{Change, JobChange};
 use crate::work::{Claim, Stop};
 
 /// An answer that may name a job of this very group.
@@ -29,7 +29,7 @@ pub(super) enum Reply {
     Submitted(Answer<SubmitAnswer>, oneshot::Sender<SubmitAnswer>),
     Acted(JobId, Result<(), ActRefusal>, oneshot::Sender<Result<Arc<Head>, ActRefusal>>),
     Replayed(Result<JobId, ReplayRefusal>, oneshot::Sender<Result<Arc<Head>, ReplayRefusal>>),
-    Cells(usize, oneshot::Sender<Result<(), Conflict>>),
+    Cells(usize, oneshot::Sender<Result<(), CellsRefusal>>),
     Claims(Vec<JobId>, Sender<Vec<Claim>>),
     Freed(Box<dyn FnOnce() + Send>),
 }
@@ -163,7 +163,8 @@ impl Core {
                 let _ = reply.send(answer);
             }
             Reply::Cells(change, reply) => {
-                let _ = reply.send(if landed.conflicts.contains(&change) { Err(Conflict) } else { Ok(()) });
+                let is_conflict = landed.conflicts.contains(&change);
+                let _ = reply.send(if is_conflict { Err(CellsRefusal::Conflict) } else { Ok(()) });
             }
             Reply::Claims(started, reply) => {
                 let claims: Vec<Claim> = started.into_iter().filter_map(|id| self.claim(id)).collect();

@@ -29,8 +29,10 @@ pub fn recover(
     }
     fault::point(Point::Recovering);
     let is_held = |live: &&Live| matches!(live.head.job.state, State::InProgress { .. });
-    let held: Vec<(JobId, u32)> =
+    let mut held: Vec<(JobId, u32)> =
         table.live.values().filter(is_held).map(|live| (live.head.job.id(), live.head.job.interruptions)).collect();
+    // Oldest first: one order for one store.
+    held.sort_unstable();
     let charges = retry::charges(&held);
     for some in charges.chunks(GROUP_MAX) {
         interrupt(store, clock, rules, &mut table, some)?;

@@ -1,13 +1,14 @@
 //! The loop: wait, gather a group, decide it, commit it, publish it, sweep a little.
 
-use std::collections::{HashMap, HashSet};
+use std::collections::{HashMap, HashSet, VecDeque};
 use std::sync::Arc;
 use std::time::Instant;
 
 use crossbeam_channel::{Receiver, never, select_biased};
 
 use super::claims::Claimer;
-use super::group::{GROUP_MAX, Group, Live, Table};
+use super::disk::{Disk, Reserve};
+use super::group::{GROUP_BYTES_MAX, GROUP_MAX, Group, Live, Table};
 use super::handle::{Handle, Signs};
 use super::inbox::{INNER_MAX, Inner, SUBMIT_MAX, Submission};
 use super::publish::Reply;
@@ -83,7 +84,12 @@ pub(super) struct Core {
     /// Answers that wait for the commit.
     pub replies: Vec<Reply>,
     pub sweep: Sweep,
-    pub disk: super::decide::Disk,
+    pub disk: Disk,
+    pub reserve: Reserve,
+    /// Ends that wait until the log has room.
+    pub held_ends: VecDeque<Inner>,
+    /// When to look for room again, while there is none.
+    pub hold_until: Option<Timestamp>,
     pub signs: Arc<Signs>,
     pub default_rules: Rules,
     /// Types without a tool, whose jobs wait.
@@ -104,40 +110,53 @@ pub fn start(
     heads: &[Arc<Head>],
     on_end: impl FnOnce(Fatal) + Send + 'static,
 ) -> std::io::Result<Handle> {
-    let (inner_in, inner) = crossbeam_channel::bounded(INNER_MAX);
-    let (submit_in, submit) = crossbeam_channel::bounded(SUBMIT_MAX);
-    let mut core = Core {
-        parts,
-        options,
-        inner,
-        submit,
-        table: Table::default(),
-        queue: Queue::new(),
-        running: HashMap::new(),
-        claimer: None,
-        draining: false,
-        closing: false,
-        replies: Vec::new(),
-        sweep: Sweep::default(),
-        disk: super::decide::Disk::default(),
-        signs: Arc::default(),
-        default_rules: Rules::default(),
-        held_types: HashSet::new(),
-        timer: None,
-        more_claims: false,
-    };
-    core.load(heads);
-    let signs = core.signs.clone();
+    let (mut core, handle) = Core::new(parts, options, heads);
     std::thread::Builder::new().name("core".into()).spawn(move || {
         let ended = std::panic::catch_unwind(std::panic::AssertUnwindSafe(|| core.run()));
         on_end(ended.unwrap_or_else(|panic| Fatal::Bug(crate::panic_text(&*panic))));
     })?;
-    Ok(Handle { inner: inner_in, submit: submit_in, signs })
+    Ok(handle)
 }
 
 impl Core {
+    pub fn new(parts: Parts, options: Options, heads: &[Arc<Head>]) -> (Self, Handle) {
+        let (inner_in, inner) = crossbeam_channel::bounded(INNER_MAX);
+        let (submit_in, submit) = crossbeam_channel::bounded(SUBMIT_MAX);
+        let reserve = Reserve(options.disk_reserve);
+        let signs = Arc::new(Signs::new(reserve, parts.clock.clone()));
+        let mut core = Core {
+            parts,
+            options,
+            inner,
+            submit,
+            table: Table::default(),
+            queue: Queue::new(),
+            running: HashMap::new(),
+            claimer: None,
+            draining: false,
+            closing: false,
+            replies: Vec::new(),
+            sweep: Sweep::default(),
+            disk: Disk::default(),
+            reserve,
+            held_ends: VecDeque::new(),
+            hold_until: None,
+            signs,
+            default_rules: Rules::default(),
+            held_types: HashSet::new(),
+            timer: None,
+            more_claims: false,
+        };
+        core.load(heads);
+        let handle = Handle { inner: inner_in, submit: submit_in, signs: core.signs.clone() };
+        (core, handle)
+    }
+
     fn load(&mut self, heads: &[Arc<Head>]) {
-        for (job_type, rules) in &self.parts.rules {
+        // In order of their names, so that turns between types do not depend on a hash.
+        let mut rules: Vec<_> = self.parts.rules.iter().collect();
+        rules.sort_unstable_by_key(|(job_type, _)| *job_type);
+        for (job_type, rules) in rules {
             self.queue.set_limit(job_type, rules.concurrency);
         }
         let now = self.parts.clock.now();
@@ -176,27 +195,44 @@ impl Core {
     }
 
     /// One group, from its first wish to its wake-ups.
-    fn turn(&mut self, wish: Wish) -> Result<(), Fatal> {
+    pub fn turn(&mut self, wish: Wish) -> Result<(), Fatal> {
+        if !self.has_room()? {
+            return self.hold(wish);
+        }
+        self.hold_until = None;
         let mut group = Group::new(self.parts.clock.now());
         self.decide_due(&mut group)?;
         self.decide(&mut group, wish)?;
         for _ in 1..GROUP_MAX {
+            if group.body_bytes >= GROUP_BYTES_MAX {
+                break;
+            }
+            if let Some(end) = self.held_ends.pop_front() {
+                self.decide(&mut group, Wish::Inner(end))?;
+                continue;
+            }
             let next = self.inner.try_recv().map(Wish::Inner).or_else(|_| self.submit.try_recv().map(Wish::Submit));
             let Ok(next) = next else { break };
             self.decide(&mut group, next)?;
         }
         self.hand_out(&mut group)?;
         self.commit_and_publish(group)?;
-        self.sweep_some()
+        // Forgetting is a commit of its own.
+        if self.has_room()? { self.sweep_some() } else { Ok(()) }
+    }
+
+    /// What is to be done without waiting, submits apart.
+    pub fn at_hand(&self) -> Option<Wish> {
+        if self.hold_until.is_none() && (self.more_claims || !self.held_ends.is_empty()) {
+            return Some(Wish::Due);
+        }
+        self.inner.try_recv().ok().map(Wish::Inner)
     }
 
     /// Blocks until somebody wants something or a due time has come. `None` once nobody can want anything any more.
     fn wait(&mut self) -> Option<Wish> {
-        if self.more_claims {
-            return Some(Wish::Due);
-        }
-        if let Ok(wish) = self.inner.try_recv() {
-            return Some(Wish::Inner(wish));
+        if let Some(wish) = self.at_hand() {
+            return Some(wish);
         }
         let timer = self.timer();
         select_biased! {
@@ -209,8 +245,18 @@ impl Core {
         }
     }
 
+    /// When to turn without being asked. While the log has no room, what is due waits with everything else.
+    pub fn next_due(&self) -> Option<Timestamp> {
+        if self.hold_until.is_some() {
+            return self.hold_until;
+        }
+        let waits_for_room = self.claimer.is_some() && self.queue.ready_len() > 0;
+        let disk = self.disk.due().filter(|_| waits_for_room);
+        self.queue.next_due().into_iter().chain(self.sweep.due()).chain(disk).min()
+    }
+
     fn timer(&mut self) -> Receiver<Instant> {
-        let Some(due) = self.queue.next_due().into_iter().chain(self.sweep.due()).min() else {
+        let Some(due) = self.next_due() else {
             self.timer = None;
             return never();
         };

@@ -110,7 +110,7 @@ impl App {
         route.check_method(&head.method)?;
         match route {
             Route::Healthz => api::probe::healthz(self),
-            Route::Readyz => api::probe::readyz(self),
+            Route::Readyz => api::probe::readyz(self).await,
             Route::Mcp => {
                 let caller = self.auth.caller(&head.headers)?;
                 caller.needs(Scope::Submit)?;

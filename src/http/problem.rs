@@ -66,6 +66,8 @@ pub enum Code {
     Unhealthy,
     /// The disk's reserve is reached.
     DiskFull,
+    /// A body cannot be read from the disk.
+    Damaged,
 }
 
 impl Code {
@@ -99,6 +101,7 @@ impl Code {
             Self::Draining => "draining",
             Self::Unhealthy => "unhealthy",
             Self::DiskFull => "disk_full",
+            Self::Damaged => "damaged",
         }
     }
 
@@ -124,6 +127,7 @@ impl Code {
             Self::TooMany => StatusCode::TOO_MANY_REQUESTS,
             Self::Busy | Self::Draining | Self::Unhealthy => StatusCode::SERVICE_UNAVAILABLE,
             Self::DiskFull => StatusCode::INSUFFICIENT_STORAGE,
+            Self::Damaged => StatusCode::INTERNAL_SERVER_ERROR,
         }
     }
 
@@ -133,7 +137,8 @@ impl Code {
             Self::Busy => Some("1"),
             Self::TooMany | Self::Draining => Some("5"),
             Self::Unhealthy | Self::DiskFull => Some("30"),
-            Self::BadJson
+            Self::Damaged
+            | Self::BadJson
             | Self::BadRequest
             | Self::BadCursor
             | Self::BadFilter
@@ -247,6 +252,7 @@ impl From<Refused> for Problem {
             Refused::Unhealthy => Self::new(Code::Unhealthy, "the server has failed and will be restarted"),
             Refused::DiskFull => Self::new(Code::DiskFull, "the disk's reserve (store.disk_reserve) is reached"),
             Refused::NoSuchJob => Self::new(Code::NoSuchJob, "no such job"),
+            Refused::Damaged(why) => Self::new(Code::Damaged, format!("{why}; only a backup has it")),
             Refused::NotDeadLettered => Self::new(Code::NotDeadLettered, "only a failed job can be replayed"),
             Refused::AlreadyReplayed(id) => {
                 Self::new(Code::AlreadyReplayed, format!("it was already replayed, as job {id}"))
@@ -283,6 +289,7 @@ mod tests {
             (Refused::Unhealthy, 503, "unhealthy", true),
             (Refused::DiskFull, 507, "disk_full", true),
             (Refused::NoSuchJob, 404, "no_such_job", false),
+            (Refused::Damaged("cut".into()), 500, "damaged", false),
             (Refused::NotDeadLettered, 409, "not_dead_lettered", false),
             (Refused::AlreadyReplayed(id), 409, "already_replayed", false),
         ] {

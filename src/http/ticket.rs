@@ -57,7 +57,11 @@ impl Tickets {
             }
         }
         let value = Some(bytes::Bytes::copy_from_slice(&seed));
-        service.put_cells(vec![CellChange { name: CELL.into(), expect: None, value }]).await?;
+        match service.put_cells(vec![CellChange { name: CELL.into(), expect: None, value }]).await {
+            Ok(()) => {}
+            Err(Refused::DiskFull) => tracing::warn!("the disk is full: tickets end with this process"),
+            Err(refused) => return Err(refused),
+        }
         Ok(Self::with_key(seed))
     }
 

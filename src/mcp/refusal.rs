@@ -28,6 +28,7 @@ pub(super) fn of_call(refused: &Refused, revision: Revision) -> Result<Members, 
         | Refused::Draining
         | Refused::Unhealthy
         | Refused::DiskFull
+        | Refused::Damaged(_)
         | Refused::NoSuchJob
         | Refused::NotDeadLettered
         | Refused::AlreadyReplayed(_)
@@ -59,6 +60,7 @@ pub(super) fn internal(refused: &Refused) -> Error {
         Refused::Draining => ("draining", "the server is shutting down; try again when it is back".to_owned()),
         Refused::DiskFull => ("disk_full", "the server's disk is nearly full; try again later".to_owned()),
         Refused::NoSuchJob => ("no_such_job", "there is no such job any more".to_owned()),
+        Refused::Damaged(why) => ("damaged", format!("{why}; other jobs are not affected")),
         Refused::Unhealthy => ("unhealthy", "the server cannot go on and is stopping".to_owned()),
         Refused::NoSuchType(_)
         | Refused::BadJson(_)

@@ -44,25 +44,47 @@ pub fn start(source: Arc<dyn WorkSource>, pool: Sender<Assignment>, slots: usize
 }
 
 fn dispatch(source: &dyn WorkSource, pool: &Sender<Assignment>, slots: usize) -> Result<(), Closed> {
-    let (freed, free) = bounded(slots);
-    let mut count = slots;
+    let mut slots = Slots::new(slots);
     loop {
-        count += wait_for_slots(&free, count)?;
-        for claim in source.claim(count)? {
-            let assignment = Assignment { claim, slot: Slot { freed: freed.clone() } };
-            pool.send(assignment).map_err(|_| Closed)?;
-            count = count.saturating_sub(1);
+        let want = slots.wait()?;
+        for claim in source.claim(want)? {
+            pool.send(slots.fill(claim)).map_err(|_| Closed)?;
         }
     }
 }
 
-/// Slots that have become free; waits for one if there is none.
-fn wait_for_slots(free: &Receiver<()>, have: usize) -> Result<usize, Closed> {
-    let first = if have == 0 {
-        free.recv().map_err(|_| Closed)?;
-        1
-    } else {
-        0
-    };
-    Ok(first + free.try_iter().count())
+/// The slots that are free.
+pub struct Slots {
+    freed: Sender<()>,
+    free: Receiver<()>,
+    count: usize,
+}
+
+impl Slots {
+    /// So many, all free.
+    pub fn new(count: usize) -> Self {
+        let (freed, free) = bounded(count);
+        Self { freed, free, count }
+    }
+
+    /// How many are free right now.
+    pub fn free(&mut self) -> usize {
+        self.count += self.free.try_iter().count();
+        self.count
+    }
+
+    /// The same; waits for one if there is none.
+    fn wait(&mut self) -> Result<usize, Closed> {
+        if self.free() == 0 {
+            self.free.recv().map_err(|_| Closed)?;
+            self.count += 1;
+        }
+        Ok(self.free())
+    }
+
+    /// Fills one.
+    pub fn fill(&mut self, claim: Claim) -> Assignment {
+        self.count = self.count.saturating_sub(1);
+        Assignment { claim, slot: Slot { freed: self.freed.clone() } }
+    }
 }

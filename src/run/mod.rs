@@ -10,6 +10,12 @@ mod worker;
 #[cfg(test)]
 mod tests;
 
+#[cfg(test)]
+pub use {
+    dispatcher::{Assignment, Slots},
+    pool::{Running, start as start_pool},
+};
+
 use std::io;
 use std::sync::Arc;
 use std::thread::JoinHandle;

@@ -5,7 +5,7 @@ use std::sync::Arc;
 use bytes::Bytes;
 
 use super::{Canceling, Refused, Service, Viewer};
-use crate::core::ActRefusal;
+use crate::core::{ActRefusal, CellsRefusal};
 use crate::job::{Command, JobId};
 use crate::store::CellChange;
 
@@ -17,7 +17,7 @@ impl Service {
     /// ended is answered as it is.
     ///
     /// # Errors
-    /// `NoSuchJob`, `Busy`, `Draining`, `Unhealthy`.
+    /// `NoSuchJob`, `Busy`, `Draining`, `Unhealthy`; `DiskFull` while not even that can be written.
     pub async fn cancel(&self, viewer: &Viewer, id: JobId, reason: Option<String>) -> Result<Canceling, Refused> {
         let head = self.job(viewer, id).await?;
         if head.job.status().is_terminal() {
@@ -29,6 +29,7 @@ impl Service {
             Ok(head) => head,
             // It ended between the look and the wish.
             Err(ActRefusal::NotLive | ActRefusal::Refused(_)) => self.job(viewer, id).await?,
+            Err(ActRefusal::DiskFull) => return Err(Refused::DiskFull),
         };
         let under_way = !head.job.status().is_terminal();
         Ok(Canceling { head, under_way })
@@ -45,8 +46,11 @@ impl Service {
     /// Writes or removes small named records, all or none. Durable when it returns.
     ///
     /// # Errors
-    /// `Conflict` if one did not hold what was expected; `Busy`, `Draining`.
+    /// `Conflict` if one did not hold what was expected; `DiskFull`, `Busy`, `Draining`.
     pub async fn put_cells(&self, cells: Vec<CellChange>) -> Result<(), Refused> {
-        self.core.cells(cells).await?.map_err(|_| Refused::Conflict)
+        self.core.cells(cells).await?.map_err(|refusal| match refusal {
+            CellsRefusal::Conflict => Refused::Conflict,
+            CellsRefusal::DiskFull => Refused::DiskFull,
+        })
     }
 }

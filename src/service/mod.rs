@@ -9,7 +9,7 @@ use std::time::Duration;
 use bytes::Bytes;
 
 use crate::clock::Clock;
-use crate::core::{Busy, Handle};
+use crate::core::{Busy, Handle, Room};
 use crate::events::{self, Published};
 use crate::job::{Head, JobId, Timestamp};
 use crate::store::{self, Store};
@@ -115,6 +115,8 @@ pub enum Refused {
     Unhealthy,
     /// 507 `disk_full`.
     DiskFull,
+    /// 500 `damaged`: this body, and no other, cannot be read from the disk.
+    Damaged(String),
     /// 404 `no_such_job`; also for another principal's.
     NoSuchJob,
     /// 409 `not_dead_lettered`.
@@ -188,16 +190,21 @@ impl Service {
         self.is_unhealthy.store(true, Ordering::Relaxed);
     }
 
-    /// Whether a new job would be taken right now.
+    /// Whether a new job would be taken right now. Looks at the disk.
     ///
     /// # Errors
-    /// `Draining`, `Unhealthy`, `DiskFull`.
-    pub fn ready(&self) -> Result<(), Refused> {
-        match (self.is_unhealthy(), self.core.is_draining(), self.core.disk_is_low()) {
-            (true, _, _) => Err(Refused::Unhealthy),
-            (_, true, _) => Err(Refused::Draining),
-            (_, _, true) => Err(Refused::DiskFull),
-            (false, false, false) => Ok(()),
+    /// `Draining`, `Unhealthy`, `DiskFull`; `Busy` if the disk cannot be looked at for now.
+    pub async fn ready(&self) -> Result<(), Refused> {
+        match (self.is_unhealthy(), self.core.is_draining()) {
+            (true, _) => return Err(Refused::Unhealthy),
+            (_, true) => return Err(Refused::Draining),
+            (false, false) => {}
+        }
+        let core = self.core.clone();
+        let room = self.ask(move |store| store.health().map(|disk| core.room(&disk))).await?;
+        match room.map_err(|error| self.failed(&error))? {
+            Room::Ample => Ok(()),
+            Room::Low | Room::Tight | Room::None => Err(Refused::DiskFull),
         }
     }
 
@@ -209,9 +216,12 @@ impl Service {
         self.published.readers.ask(question).await.map_err(|_| Refused::Busy)
     }
 
-    /// A store that has failed makes the process unhealthy.
+    /// A store that has failed makes the process unhealthy; one damaged body does not.
     fn failed(&self, error: &store::Error) -> Refused {
         tracing::error!(%error, "the store failed a read");
+        if matches!(error, store::Error::Body { .. }) {
+            return Refused::Damaged(error.to_string());
+        }
         self.set_unhealthy();
         Refused::Unhealthy
     }

@@ -9,11 +9,12 @@ use std::time::Duration;
 use bytes::Bytes;
 
 use super::{Refused, Service, Submit, Submitted, Tool, Viewer, Violation};
-use crate::core::{Creation, ReplayRefusal, SubmitRefusal};
+use crate::core::{Creation, ReplayRefusal, Room, SubmitRefusal};
 use crate::job::{
     BODY_SMALL_MAX, Body, BodyRef, Head, JobId, KEY_MAX, Key, Millis, PRIORITY, Part, Spec, State, TAG_CHARS_MAX,
     TAGS_BYTES_MAX, TAGS_MAX, TRACEPARENT_MAX, Timestamp, canonical,
 };
+use crate::store::{self, Store};
 
 /// Farthest that a delay, a `runAt` or an expiry may lie ahead.
 pub const AHEAD_MAX: Millis = Millis::seconds(366 * 24 * 60 * 60);
@@ -110,8 +111,20 @@ impl Service {
             return Ok(Box::new(Creation { spec, run_at, payload: Body { name, bytes: Some(payload) } }));
         }
         let id = spec.id;
-        let brought = self.ask(move |store| store.bring(id, name, &payload)).await?;
-        brought.map_err(|error| self.failed(&error))?;
+        let core = self.core.clone();
+        let bring = move |store: &dyn Store| {
+            if core.room(&store.health()?) < Room::Ample {
+                return Err(store::Error::Full("store.disk_reserve is reached".into()));
+            }
+            store.bring(id, name, &payload)
+        };
+        self.ask(bring).await?.map_err(|error| match error {
+            store::Error::Full(_) => Refused::DiskFull,
+            store::Error::Unavailable(_)
+            | store::Error::Corrupt { .. }
+            | store::Error::Body { .. }
+            | store::Error::Locked(_) => self.failed(&error),
+        })?;
         Ok(Box::new(Creation { spec, run_at, payload: Body { name, bytes: None } }))
     }
 

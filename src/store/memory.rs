@@ -36,6 +36,8 @@ pub struct Memory {
     ahead: Mutex<Kept>,
     shown: Mutex<Kept>,
     sync: Sync,
+    /// The disk that it pretends to be on, and whether that has room for a commit.
+    disk: Mutex<(Health, bool)>,
 }
 
 impl Default for Memory {
@@ -43,6 +45,9 @@ impl Default for Memory {
         Self::new()
     }
 }
+
+/// A disk that is never full.
+const ENDLESS: Health = Health { store_bytes: 0, disk_free: u64::MAX, disk_size: u64::MAX };
 
 impl Memory {
     /// An empty store under a fresh epoch.
@@ -63,7 +68,12 @@ impl Memory {
             totals: Totals::default(),
             bounds: Bounds { epoch: super::mint_epoch(), floor: Position(1), last: Position::ZERO },
         };
-        Self { ahead: Mutex::new(kept.clone()), shown: Mutex::new(kept), sync }
+        Self { ahead: Mutex::new(kept.clone()), shown: Mutex::new(kept), sync, disk: Mutex::new((ENDLESS, true)) }
+    }
+
+    /// Pretends to be on this disk, which has room for one more commit or has not.
+    pub fn set_disk(&self, disk: Health, has_room: bool) {
+        *self.disk.lock().unwrap_or_else(PoisonError::into_inner) = (disk, has_room);
     }
 
     fn shown(&self) -> MutexGuard<'_, Kept> {
@@ -294,8 +304,12 @@ impl Store for Memory {
         Arc::new(self.shown().totals.clone())
     }
 
+    fn room(&self) -> Result<bool, Error> {
+        Ok(self.disk.lock().unwrap_or_else(PoisonError::into_inner).1)
+    }
+
     fn health(&self) -> Result<Health, Error> {
-        Ok(Health { store_bytes: 0, disk_free: u64::MAX, disk_size: u64::MAX })
+        Ok(self.disk.lock().unwrap_or_else(PoisonError::into_inner).0)
     }
 
     fn close(&self) -> Result<(), Error> {

@@ -19,10 +19,12 @@ use std::sync::Arc;
 use bytes::Bytes;
 
 use crate::fault::{Step, Steps};
-use crate::job::{BODY_SMALL_MAX, Body, BodyRef, Entry, Epoch, Head, Job, JobId, Logged, Position, Status, Timestamp};
+use crate::job::{
+    BODY_SMALL_MAX, Body, BodyRef, Entry, Epoch, Head, Job, JobId, Logged, Part, Position, Status, Timestamp,
+};
 
 /// Why the store could not do it, sorted by remedy.
-#[derive(Debug)]
+#[derive(Debug, Clone)]
 pub enum Error {
     /// The disk or the backend refused. Final for the process (design 5.9): stop; never limp.
     Unavailable(String),
@@ -33,8 +35,31 @@ pub enum Error {
         /// What is wrong with it.
         why: String,
     },
+    /// One large body cannot be read. Not final: only its readers are the worse.
+    Body {
+        /// Whose it is.
+        job: JobId,
+        /// Which of the job's.
+        part: Part,
+        /// What is wrong with it.
+        why: String,
+    },
     /// Another process holds the directory; says which if it is known.
     Locked(String),
+    /// The disk has no room. Make some, then try again: nothing is damaged.
+    Full(String),
+}
+
+impl Error {
+    /// What the operating system's refusal means.
+    pub fn refused(what: impl std::fmt::Display, error: &std::io::Error) -> Self {
+        match error.kind() {
+            std::io::ErrorKind::StorageFull | std::io::ErrorKind::QuotaExceeded => {
+                Self::Full(format!("{what}: {error}"))
+            }
+            _ => Self::Unavailable(format!("{what}: {error}")),
+        }
+    }
 }
 
 impl std::fmt::Display for Error {
@@ -42,7 +67,9 @@ impl std::fmt::Display for Error {
         match self {
             Self::Unavailable(why) => write!(f, "the store is unavailable: {why}"),
             Self::Corrupt { at, why } => write!(f, "the store is damaged at {at}: {why}"),
+            Self::Body { job, part, why } => write!(f, "the {part:?} of job {job} is damaged: {why}"),
             Self::Locked(who) => write!(f, "the store is locked: {who}"),
+            Self::Full(what) => write!(f, "the disk is full: {what}. Free some of it, then start again"),
         }
     }
 }
@@ -260,7 +287,7 @@ pub struct Health {
 /// Where jobs are kept. Every method blocks on the disk: never call it from async code (design 5.7).
 ///
 /// # Errors
-/// Any method: `Error::Unavailable` and `Error::Corrupt`, both final.
+/// Any method: `Error::Unavailable`, `Error::Full` and `Error::Corrupt`, all final unless the method says otherwise.
 pub trait Store: Send + Sync {
     /// Heads of all unfinished jobs, in no order. Called once, before the first commit.
     fn live(&self) -> Result<Vec<Head>, Error>;
@@ -269,7 +296,7 @@ pub trait Store: Send + Sync {
     /// others follow without a gap), or for a change of cells alone the watermark; or the conflict that kept it out.
     /// Changes of one call see each other: the second may build on the first.
     ///
-    /// Only one thread calls this and `forget`.
+    /// Only one thread calls this and `forget`. Who asked `room` before does not meet a full disk here.
     fn commit(&self, changes: &[Change]) -> Result<Vec<Result<Position, Conflict>>, Error>;
 
     /// Puts a body larger than `BODY_SMALL_MAX` on disk, synced, before the commit that names it. On the thread that
@@ -277,7 +304,8 @@ pub trait Store: Send + Sync {
     /// as soon as it was brought.
     ///
     /// # Errors
-    /// `Error::Unavailable` if the disk refuses. Not final: nothing is left behind, and only this job is the worse.
+    /// `Error::Full` if the disk has no room for it, `Error::Unavailable` if it refuses otherwise. Not final: nothing is
+    /// left behind, and only this job is the worse.
     fn bring(&self, job: JobId, name: BodyRef, bytes: &[u8]) -> Result<(), Error>;
 
     /// Removes a brought body that no commit will name.
@@ -293,7 +321,10 @@ pub trait Store: Send + Sync {
     fn keyed(&self, owner: &str, job_type: &str, key: &str) -> Result<Option<JobId>, Error>;
 
     /// Bytes `offset..offset + limit` of a body, fewer at its end; `None` if there is no such body. Checked against
-    /// its CRC when read whole.
+    /// its CRC when read whole, and a large one in any part.
+    ///
+    /// # Errors
+    /// Also `Error::Body` for a large one that cannot be read: not final.
     fn body(&self, job: JobId, name: BodyRef, offset: u64, limit: usize) -> Result<Option<Bytes>, Error>;
 
     /// The log as far as it is durable.
@@ -334,6 +365,12 @@ pub trait Store: Send + Sync {
 
     /// Totals as of the watermark.
     fn totals(&self) -> Arc<Totals>;
+
+    /// Whether a commit or a `forget` of the core surely fits on the disk, whatever others write to it meanwhile. Takes
+    /// the room ahead if it can; false while there is none. Cheap: called before every commit.
+    fn room(&self) -> Result<bool, Error> {
+        Ok(true)
+    }
 
     /// How the store is. Cheap enough for once a second, not for a hot path.
     fn health(&self) -> Result<Health, Error>;

@@ -4,6 +4,7 @@
 //! so operations are what is saved here: see `commit`. Nothing of sled is seen outside this module, nor do its panics
 //! leave it: whatever goes wrong inside is an error, and the last thing this store does.
 
+mod blocks;
 mod body;
 mod commit;
 mod files;
@@ -12,6 +13,8 @@ mod keys;
 mod open;
 mod reached;
 mod read;
+mod room;
+mod segments;
 mod shown;
 #[cfg(test)]
 mod tests;
@@ -22,13 +25,14 @@ use std::fs::File;
 use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::path::PathBuf;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
-use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::sync::{Arc, Mutex, MutexGuard, OnceLock, PoisonError};
 
 use bytes::Bytes;
 
 use super::{Bounds, Change, Conflict, Durability, Error, Health, Listing, Query, Store, Totals};
 use crate::fault::{self, Point};
 use crate::job::{BodyRef, Head, JobId, Logged, Position, Timestamp};
+pub use room::COMMIT_MAX;
 use shown::Shown;
 pub(super) use verify::verify;
 use writer::Writer;
@@ -43,6 +47,9 @@ pub struct Options {
     /// When a commit counts as done.
     pub durability: Durability,
 }
+
+/// Called with the error after which nothing more is tried.
+pub type OnFailure = Box<dyn Fn(&Error) + Send + Sync>;
 
 /// Called between a commit's flush and its sync.
 pub type BeforeSync = Box<dyn Fn() + Send + Sync>;
@@ -82,7 +89,11 @@ pub struct Sled {
     operations: AtomicU64,
     /// Set by the first error of sled: nothing is tried after it (design 5.9).
     failed: AtomicBool,
+    /// Who is told of it.
+    on_failure: OnceLock<OnFailure>,
     before_sync: Option<BeforeSync>,
+    /// Where it is noted how far the log reaches; `None` if the store is only looked at, or the disk refused.
+    reached: Option<reached::Reached>,
     /// Held as long as the store is open.
     lock: Mutex<Option<File>>,
 }
@@ -107,6 +118,13 @@ impl Sled {
         open::open(options, Some(before_sync))
     }
 
+    /// Who is told, once, when the store fails: also a read that nobody else waits for must end the process. The first
+    /// one who asks for it is.
+    pub fn on_failure(&self, told: OnFailure) {
+        // A second one is not told; there is only one process to end.
+        let _ = self.on_failure.set(told);
+    }
+
     /// How many reads and writes sled was asked for since the store was opened.
     pub fn operations(&self) -> u64 {
         self.operations.load(Ordering::Relaxed)
@@ -128,8 +146,13 @@ impl Sled {
         let trees = self.trees.lock().unwrap_or_else(PoisonError::into_inner).clone();
         let trees = trees.ok_or_else(|| Error::Unavailable("it is closed".into()))?;
         let done = contained(|| work(&trees));
-        if done.is_err() {
-            self.failed.store(true, Ordering::Release);
+        match &done {
+            Ok(_) | Err(Error::Body { .. }) => {}
+            Err(error @ (Error::Unavailable(_) | Error::Corrupt { .. } | Error::Locked(_) | Error::Full(_))) => {
+                if !self.failed.swap(true, Ordering::AcqRel) {
+                    self.on_failure.get().iter().for_each(|told| told(error));
+                }
+            }
         }
         done
     }
@@ -150,16 +173,16 @@ fn failure(error: ::sled::Error) -> Error {
             at: "the data file".into(),
             why: at.map_or("sled reports corruption".into(), |at| format!("sled reports corruption at {at:?}")),
         },
-        ::sled::Error::CollectionNotFound(_)
-        | ::sled::Error::Unsupported(_)
-        | ::sled::Error::ReportableBug(_)
-        | ::sled::Error::Io(_) => Error::Unavailable(error.to_string()),
+        ::sled::Error::Io(ref refused) => Error::refused("sled", refused),
+        ::sled::Error::CollectionNotFound(_) | ::sled::Error::Unsupported(_) | ::sled::Error::ReportableBug(_) => {
+            Error::Unavailable(error.to_string())
+        }
     }
 }
 
 /// The operating system's refusals.
 fn refusal(what: impl std::fmt::Display) -> impl FnOnce(std::io::Error) -> Error {
-    move |error| Error::Unavailable(format!("{what}: {error}"))
+    move |error| Error::refused(what, &error)
 }
 
 impl Store for Sled {
@@ -235,6 +258,10 @@ impl Store for Sled {
         Arc::clone(&self.shown().types.totals)
     }
 
+    fn room(&self) -> Result<bool, Error> {
+        self.with_trees(|trees| room::is_there(&trees.file, &self.options.dir))
+    }
+
     fn health(&self) -> Result<Health, Error> {
         files::health(&self.options.dir, self.body_bytes.load(Ordering::Relaxed))
     }
@@ -245,9 +272,10 @@ impl Store for Sled {
         contained(|| {
             // Whatever the setting: what is noted as reached must be there.
             trees.sync(Durability::Disk)?;
+            let extent = self.extent(&trees);
             drop(trees);
             fault::point(Point::Closed);
-            reached::note(&self.options.dir, &self.shown().bounds);
+            self.reached.iter().for_each(|reached| reached.settle(&extent));
             Ok(())
         })?;
         *self.lock.lock().unwrap_or_else(PoisonError::into_inner) = None;

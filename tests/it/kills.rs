@@ -20,7 +20,7 @@ use crate::story::Shared;
 use crate::story::driver::{Deed, Driver, Told, Way};
 use crate::story::truth::{self, Kept};
 use crate::support::chance::number;
-use crate::support::{Chance, Server, TRIAL};
+use crate::support::{Chance, Moment, Server, TRIAL};
 
 /// Rounds on one store.
 const STORE_ROUNDS: u64 = 25;
@@ -91,6 +91,7 @@ fn outlive(store: u64, rounds: u64, chance: Chance, tally: &Tally) -> Result<(),
     tally.jobs.fetch_add(story.jobs().count() as u64, Ordering::Relaxed);
     tally.events.fetch_add(story.events.len() as u64, Ordering::Relaxed);
     tally.answers.fetch_add(story.answers, Ordering::Relaxed);
+    println!("store {store}: {rounds} rounds, {} events, each as it was", story.events.len());
     Ok(())
 }
 
@@ -177,8 +178,11 @@ impl Life<'_> {
     /// Kills it before it serves, or as soon as it does; sometimes once more.
     fn kill_in_start(&mut self) {
         for _ in 0..1 + self.chance.below(2) {
-            let calls = self.chance.below(START_CALLS_MAX);
-            self.server.kill_in_start(calls);
+            let moment = match self.chance.below(3) {
+                0 => Moment::Snapshot,
+                _ => Moment::Calls(self.chance.below(START_CALLS_MAX)),
+            };
+            self.server.kill_in_start(moment);
             self.tally.kills_in_start.fetch_add(1, Ordering::Relaxed);
         }
     }

@@ -4,7 +4,9 @@
 
 mod cli;
 mod crash;
+mod damage;
 mod ends;
+mod full;
 mod fuzz_replay;
 mod kills;
 mod mcp;

@@ -5,4 +5,6 @@ mod limits;
 mod recovery;
 mod retention;
 mod rig;
+mod room;
+mod schedules;
 mod story;

@@ -96,23 +96,7 @@ impl Rig {
     }
 
     pub fn creation_of(&self, payload: &'static [u8]) -> Box<Creation> {
-        let bytes = Bytes::from_static(payload);
-        let name = BodyRef::of(Part::Payload, 0, &bytes);
-        let spec = Spec {
-            id: self.clock.job_id(),
-            job_type: TYPE.into(),
-            owner: "local".into(),
-            payload: name,
-            priority: 0,
-            max_attempts: 3,
-            created_at: self.clock.now(),
-            expires_at: None,
-            key: None,
-            tags: [].into(),
-            traceparent: None,
-            replay_of: None,
-        };
-        Box::new(Creation { spec, run_at: None, payload: Body { name, bytes: Some(bytes) } })
+        creation(&self.clock, payload)
     }
 
     pub fn keyed(&self, key: &str, payload: &'static [u8]) -> Box<Creation> {
@@ -194,6 +178,26 @@ impl Rig {
     pub fn advance(&self, length: Millis) {
         self.clock.advance(length);
     }
+}
+
+pub fn creation(clock: &Manual, payload: &'static [u8]) -> Box<Creation> {
+    let bytes = Bytes::from_static(payload);
+    let name = BodyRef::of(Part::Payload, 0, &bytes);
+    let spec = Spec {
+        id: clock.job_id(),
+        job_type: TYPE.into(),
+        owner: "local".into(),
+        payload: name,
+        priority: 0,
+        max_attempts: 3,
+        created_at: clock.now(),
+        expires_at: None,
+        key: None,
+        tags: [].into(),
+        traceparent: None,
+        replay_of: None,
+    };
+    Box::new(Creation { spec, run_at: None, payload: Body { name, bytes: Some(bytes) } })
 }
 
 pub fn block_on<T>(future: impl Future<Output = T>) -> T {

@@ -5,6 +5,7 @@ mod feed;
 pub(crate) mod fixture;
 mod frames;
 mod heads;
+mod interleavings;
 mod jobs;
 mod readers;
 mod seam;

@@ -38,7 +38,7 @@ pub async fn result(
     let job = app.service.job(&caller.viewer, id).await?;
     match &job.job.state {
         State::Completed(completion) => match completion.result {
-            Some(name) => Ok(piece_of(app, id, name, &head.headers)),
+            Some(name) => piece_of(app, id, name, &head.headers).await,
             None => Ok(typed(Response::new(Body::whole("null")))),
         },
         State::Pending | State::InProgress { .. } | State::Failed { .. } | State::Canceled { .. } => {
@@ -61,7 +61,7 @@ pub async fn partial(
     query.only(Code::BadRequest, &["ticket"])?;
     let job = app.service.job(&caller.viewer, id).await?;
     match job.job.partial {
-        Some(name) => Ok(piece_of(app, id, name, &head.headers)),
+        Some(name) => piece_of(app, id, name, &head.headers).await,
         None => Err(missing("partial result", job.job.status())),
     }
 }
@@ -70,21 +70,24 @@ fn missing(what: &str, status: Status) -> Problem {
     Problem::new(Code::NoSuchPath, format!("this job has no {what}; its status is {}", status.name()))
 }
 
-/// The body, the range of it that is asked for, 304 or 416.
-fn piece_of(app: &App, id: JobId, name: BodyRef, headers: &HeaderMap) -> Response<Body> {
+/// The body, the range of it that is asked for, 304 or 416. The first bytes are read before the answer begins, so that a
+/// body that cannot be read is said with a status.
+async fn piece_of(app: &App, id: JobId, name: BodyRef, headers: &HeaderMap) -> Result<Response<Body>, Problem> {
     let tag = format!("\"b{}-{:08x}\"", name.seq, name.crc);
     let range = range(headers, &tag, name.len);
     let (status, from, to) = match range {
         Range::Whole => (StatusCode::OK, 0, name.len),
         Range::Part { from, to } => (StatusCode::PARTIAL_CONTENT, from, to),
-        Range::Outside => return outside(name.len),
+        Range::Outside => return Ok(outside(name.len)),
     };
     let mut response = if is_known(headers, &tag) {
         let mut response = Response::new(Body::empty());
         *response.status_mut() = StatusCode::NOT_MODIFIED;
         response
     } else {
-        let pieces = Pieces { service: app.service.clone(), job: id, name, at: from, end: to, reading: None };
+        let mut pieces = Pieces { service: app.service.clone(), job: id, name, at: from, end: to, reading: None };
+        let first = pieces.read().await?;
+        pieces.reading = Some(Box::pin(std::future::ready(Ok(first))));
         let mut response = typed(Response::new(Body::streaming(pieces)));
         *response.status_mut() = status;
         response
@@ -94,7 +97,7 @@ fn piece_of(app: &App, id: JobId, name: BodyRef, headers: &HeaderMap) -> Respons
     }
     response.headers_mut().insert(header::ACCEPT_RANGES, HeaderValue::from_static("bytes"));
     put(&mut response, header::ETAG, &tag);
-    response
+    Ok(response)
 }
 
 fn typed(mut response: Response<Body>) -> Response<Body> {

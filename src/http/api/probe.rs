@@ -17,21 +17,21 @@ use crate::shutdown::Phase;
 /// # Errors
 /// `unhealthy`.
 pub fn healthz(app: &App) -> Result<Response<Body>, Problem> {
-    match app.service.ready() {
-        Err(Refused::Unhealthy) => Err(Refused::Unhealthy.into()),
-        Ok(()) | Err(_) => Ok(answer(StatusCode::OK, &json!({"status": "ok"}))),
+    if app.service.is_unhealthy() {
+        return Err(Refused::Unhealthy.into());
     }
+    Ok(answer(StatusCode::OK, &json!({"status": "ok"})))
 }
 
 /// Whether it takes jobs right now: 503 `draining` or `unhealthy`, 507 `disk_full`.
 ///
 /// # Errors
 /// These.
-pub fn readyz(app: &App) -> Result<Response<Body>, Problem> {
+pub async fn readyz(app: &App) -> Result<Response<Body>, Problem> {
     if app.shutdown.phase() > Phase::Running {
         return Err(Refused::Draining.into());
     }
-    app.service.ready()?;
+    app.service.ready().await?;
     Ok(answer(StatusCode::OK, &json!({"status": "ready"})))
 }
 

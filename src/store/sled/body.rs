@@ -1,17 +1,17 @@
 //! Bodies: small ones in pieces of 4 KiB within the trees, large ones in files of their own (design 5.4).
 //!
-//! In: names and bytes. Out: bytes, checked against their checksum when read whole. A large body is on disk before the
+//! In: names and bytes. Out: bytes, checked: small ones when read whole, large ones block by block. A large body is on disk before the
 //! commit that names it; a file that no record names is swept when the store is opened.
 
 use std::fs::{self, File};
-use std::io::{Read, Seek, SeekFrom, Write};
+use std::io::Write;
 use std::path::{Path, PathBuf};
 use std::sync::atomic::Ordering;
 
 use bytes::{Bytes, BytesMut};
 
 use super::super::Error;
-use super::{Sled, Trees, failure, keys, refusal};
+use super::{Sled, Trees, blocks, failure, keys, refusal};
 use crate::fault::{self, Point};
 use crate::job::{BODY_SMALL_MAX, BodyRef, JobId, Part};
 
@@ -62,6 +62,7 @@ impl Sled {
             file.write_all(half)?;
             fault::point(Point::BodyWriting);
             file.write_all(rest)?;
+            file.write_all(&blocks::sums(name, bytes))?;
             file.sync_all()?;
             fault::point(Point::BodyRenaming);
             fs::rename(&new, &path)?;
@@ -72,7 +73,7 @@ impl Sled {
             let _ = fs::remove_file(&new);
             return Err(refusal(format!("cannot write {}", path.display()))(error));
         }
-        self.body_bytes.fetch_add(bytes.len() as u64, Ordering::Relaxed);
+        self.body_bytes.fetch_add(blocks::file_len(name.len), Ordering::Relaxed);
         Ok(())
     }
 
@@ -80,7 +81,7 @@ impl Sled {
     pub(super) fn remove_body_file(&self, job: JobId, name: BodyRef) {
         fault::point(Point::BodyRemoving);
         if fs::remove_file(self.body_path(job, name)).is_ok() {
-            self.body_bytes.fetch_sub(name.len, Ordering::Relaxed);
+            self.body_bytes.fetch_sub(blocks::file_len(name.len), Ordering::Relaxed);
         }
     }
 
@@ -105,8 +106,7 @@ impl Sled {
                 None => found,
             }
         } else {
-            read_file(&self.body_path(job, name), offset, length)
-                .map_err(refusal(format!("cannot read {}", file_name(job, name))))?
+            return self.read_body_file(trees, job, name, offset, length);
         };
         match &found {
             Some(bytes) if bytes.len() != length => Err(damaged(job, name, "it is shorter than its record says")),
@@ -114,6 +114,32 @@ impl Sled {
                 Err(damaged(job, name, "its checksum does not match"))
             }
             Some(_) | None => Ok(found),
+        }
+    }
+
+    /// A part of a large body. What is wrong with its file is no matter of the store: only its readers are the worse.
+    fn read_body_file(
+        &self,
+        trees: &Trees,
+        job: JobId,
+        name: BodyRef,
+        offset: u64,
+        length: usize,
+    ) -> Result<Option<Bytes>, Error> {
+        let broken = |why: String| Error::Body { job, part: name.part, why };
+        let file = match File::open(self.body_path(job, name)) {
+            Ok(file) => file,
+            Err(error) if error.kind() == std::io::ErrorKind::NotFound => {
+                let head = self.read_job(trees, job)?;
+                let is_named = head.is_some_and(|head| head.job.bodies().any(|named| named == name));
+                return if is_named { Err(broken("its file is missing".into())) } else { Ok(None) };
+            }
+            Err(error) => return Err(broken(format!("its file cannot be opened: {error}"))),
+        };
+        match blocks::read(&file, name, offset, length) {
+            Ok(Ok(bytes)) => Ok(Some(bytes)),
+            Ok(Err(why)) => Err(broken(why)),
+            Err(error) => Err(broken(format!("its file cannot be read: {error}"))),
         }
     }
 
@@ -166,18 +192,6 @@ impl Sled {
             Some(_) | None => Ok(None),
         }
     }
-}
-
-fn read_file(path: &Path, offset: u64, length: usize) -> std::io::Result<Option<Bytes>> {
-    let mut file = match File::open(path) {
-        Ok(file) => file,
-        Err(error) if error.kind() == std::io::ErrorKind::NotFound => return Ok(None),
-        Err(error) => return Err(error),
-    };
-    file.seek(SeekFrom::Start(offset))?;
-    let mut bytes = Vec::with_capacity(length);
-    file.take(length as u64).read_to_end(&mut bytes)?;
-    Ok(Some(bytes.into()))
 }
 
 /// Makes the names in a folder durable.

@@ -287,6 +287,7 @@ impl<'a> Group<'a> {
             }
             shown.in_flight = None;
         }
+        self.store.note_reached(self.trees);
         for (job, name) in self.dropped_files {
             self.store.remove_body_file(job, name);
         }

@@ -34,11 +34,13 @@ pub fn size(folder: &Path) -> io::Result<u64> {
 pub fn sync(dir: &Path) -> io::Result<()> {
     for entry in fs::read_dir(dir)? {
         let entry = entry?;
-        if entry.file_type()?.is_file() {
+        let kind = entry.file_type()?;
+        if kind.is_file() {
             File::open(entry.path())?.sync_all()?;
         } else if entry.file_name() == FOLDER {
             sync_folder(&entry.path())?;
-        } else {
+        } else if kind.is_dir() {
+            // Links and pipes are somebody else's.
             sync(&entry.path())?;
         }
     }

@@ -1,5 +1,7 @@
 //! What only the store on disk promises: its budget of operations, what it leaves in its directory, and how it opens.
 
+mod large;
+
 use std::fs;
 use std::path::Path;
 use std::sync::Arc;

@@ -17,6 +17,7 @@ use super::super::chunk::Chunk;
 use super::super::codec::{self, Damage, Kind};
 use super::super::verify::Report;
 use super::super::{Durability, Error, Kept};
+use super::reached::Standing;
 use super::{Options, Sled, Trees, failure, keys, open};
 use crate::job::{Head, JobId, Logged, Position};
 
@@ -30,20 +31,35 @@ const CACHE_BYTES: u64 = 64 * 1024 * 1024;
 /// Looks at the store in `dir`.
 pub fn verify(dir: &Path) -> Result<Report, Error> {
     let options = Options { dir: dir.to_path_buf(), cache_bytes: CACHE_BYTES, durability: Durability::Disk };
-    let store = open::open_as_it_is(&options)?;
-    let report = store.with_trees(|trees| {
-        let mut inquiry = Inquiry::new(&store, trees);
-        inquiry.walk_jobs()?;
-        inquiry.walk_log()?;
-        inquiry.walk_index()?;
-        inquiry.walk_keys()?;
-        inquiry.walk_bodies()?;
-        inquiry.walk_cells()?;
-        inquiry.walk_files()?;
-        Ok(inquiry.report)
-    })?;
+    let (store, doubts) = open::open_as_it_is(&options)?;
+    let mut report = store.with_trees(|trees| look_through(&store, trees, Files::Too))?;
+    if let Standing::Unknown(why) = doubts.standing {
+        report.complain(dir.display().to_string(), format!("{why}: how far the log had reached is not known"));
+    }
     super::super::Store::close(&store)?;
     Ok(report)
+}
+
+/// Whether the files of large bodies are looked at.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Files {
+    /// They are.
+    Too,
+    /// They are not: what is wrong with them harms only their readers.
+    Not,
+}
+
+/// Looks at all of an open store that nobody else uses yet.
+pub fn look_through(store: &Sled, trees: &Trees, files: Files) -> Result<Report, Error> {
+    let mut inquiry = Inquiry::new(store, trees, files);
+    inquiry.walk_jobs()?;
+    inquiry.walk_log()?;
+    inquiry.walk_index()?;
+    inquiry.walk_keys()?;
+    inquiry.walk_bodies()?;
+    inquiry.walk_cells()?;
+    inquiry.walk_files()?;
+    Ok(inquiry.report)
 }
 
 /// A job that was looked up, with all its positions.
@@ -57,6 +73,7 @@ struct Inquiry<'a> {
     store: &'a Sled,
     trees: &'a Trees,
     report: Report,
+    files: Files,
     /// Decoded chunks by the position of their first entry, the oldest look-up first.
     chunks: HashMap<Position, Arc<Chunk>>,
     chunk_order: VecDeque<Position>,
@@ -71,7 +88,7 @@ struct Inquiry<'a> {
 fn words(damage: Damage) -> String {
     match damage.at("") {
         Error::Corrupt { why, .. } => why,
-        other @ (Error::Unavailable(_) | Error::Locked(_)) => other.to_string(),
+        other @ (Error::Unavailable(_) | Error::Body { .. } | Error::Locked(_) | Error::Full(_)) => other.to_string(),
     }
 }
 
@@ -80,8 +97,9 @@ fn hex(bytes: &[u8]) -> String {
 }
 
 impl<'a> Inquiry<'a> {
-    fn new(store: &'a Sled, trees: &'a Trees) -> Self {
+    fn new(store: &'a Sled, trees: &'a Trees, files: Files) -> Self {
         Self {
+            files,
             store,
             trees,
             report: Report::default(),

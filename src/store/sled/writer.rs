@@ -172,6 +172,14 @@ impl Sled {
         Ok(())
     }
 
+    /// Notes how far the log reaches, now that this is synced. Where commits are not, it must not run ahead of the disk.
+    pub(super) fn note_reached(&self, trees: &Trees) {
+        match (self.options.durability, &self.reached) {
+            (Durability::Disk, Some(reached)) => reached.note(&self.extent(trees)),
+            (Durability::Process, _) | (_, None) => {}
+        }
+    }
+
     /// Heads of all unfinished jobs; the writer learns their revisions with them.
     pub(super) fn learn_live(&self, trees: &Trees) -> Result<Vec<Head>, Error> {
         let live = self.read_live(trees)?;

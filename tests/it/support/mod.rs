@@ -5,12 +5,13 @@
 
 pub mod chance;
 pub mod client;
+pub mod disk;
 pub mod server;
 pub mod sse;
 
 pub use chance::Chance;
 pub use client::{Answer, Client};
-pub use server::{Server, TRIAL};
+pub use server::{Moment, Server, TRIAL};
 
 /// Whether the long forms are asked for.
 pub fn is_long() -> bool {

@@ -31,6 +31,15 @@ pub struct Server {
     log: Arc<Mutex<String>>,
 }
 
+/// A moment in a start, whatever the time.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Moment {
+    /// So many calls to read and write were made.
+    Calls(u64),
+    /// A snapshot is being written.
+    Snapshot,
+}
+
 /// One run of the binary.
 struct Process {
     child: Child,
@@ -50,18 +59,23 @@ impl Server {
 
     /// The same with further flags.
     pub fn start_with(config: &str, flags: &[&str]) -> Self {
-        let mut server = Self::prepare_with(config, flags);
+        Self::start_in(&std::env::temp_dir(), config, flags)
+    }
+
+    /// The same with its directory in this folder.
+    pub fn start_in(folder: &Path, config: &str, flags: &[&str]) -> Self {
+        let mut server = Self::prepare_in(folder, config, flags);
         server.start_again();
         server
     }
 
     /// A server that is not started yet: `launch` or `start_again` does that.
     pub fn prepare(config: &str) -> Self {
-        Self::prepare_with(config, &[])
+        Self::prepare_in(&std::env::temp_dir(), config, &[])
     }
 
-    fn prepare_with(config: &str, flags: &[&str]) -> Self {
-        let dir = tempfile::tempdir().expect("a temporary directory");
+    fn prepare_in(folder: &Path, config: &str, flags: &[&str]) -> Self {
+        let dir = tempfile::tempdir_in(folder).expect("a temporary directory");
         let file = dir.path().join("longhaul.toml");
         std::fs::write(&file, config).expect("the configuration is written");
         Self {
@@ -180,7 +194,7 @@ impl Server {
         self.try_start_again().unwrap_or_else(|why| panic!("the server does not start again: {why}"));
     }
 
-    /// The same, or what the server said when it did not start.
+    /// The same, or how the server ended and what it had said when it did not start.
     pub fn try_start_again(&mut self) -> Result<(), String> {
         self.launch();
         self.wait_serving()
@@ -215,7 +229,7 @@ impl Server {
         self.process = Some(Process { child, stdout, reader: Some(reader), log_began });
     }
 
-    /// Waits until the launched process serves, or returns what it said when it ended without.
+    /// Waits until the launched process serves, or returns how it ended without and what it had said.
     pub fn wait_serving(&mut self) -> Result<(), String> {
         let process = self.process.as_mut().expect("it was started");
         let mut lines = process.stdout.take().expect("it was not waited for yet");
@@ -230,8 +244,8 @@ impl Server {
             }
             line.clear();
         }
-        self.wait_exit();
-        Err(self.log())
+        let status = self.wait_exit();
+        Err(format!("{status}\n{}", self.last_words()))
     }
 
     /// Replaces the configuration for the next start.
@@ -245,16 +259,23 @@ impl Server {
         self.start_again();
     }
 
-    /// Starts it and kills it after so many calls to read and write, or as soon as it serves.
-    pub fn kill_in_start(&mut self, calls: u64) {
+    /// Starts it and kills it at this moment, or as soon as it serves.
+    pub fn kill_in_start(&mut self, moment: Moment) {
         self.launch();
-        while self.calls().is_some_and(|made| made < calls)
-            && !self.has_exited()
-            && TcpStream::connect(&self.address).is_err()
-        {
+        while !self.has_come(moment) && !self.has_exited() && TcpStream::connect(&self.address).is_err() {
             std::thread::yield_now();
         }
         self.kill();
+    }
+
+    fn has_come(&self, moment: Moment) -> bool {
+        match moment {
+            Moment::Calls(calls) => self.calls().is_none_or(|made| made >= calls),
+            Moment::Snapshot => {
+                let files = std::fs::read_dir(self.data_dir().join("store")).into_iter().flatten().flatten();
+                files.into_iter().any(|file| file.file_name().to_string_lossy().ends_with(".generating"))
+            }
+        }
     }
 
     /// Runs `longhaul verify` on the directory of the ended server: whether all holds, and what it said.

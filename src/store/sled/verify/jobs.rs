@@ -1,14 +1,13 @@
 //! Every record: the fold of its entries, in its tree, with its trail, rows, key and bodies.
 
 use std::fs::File;
-use std::io::Read;
 
 use super::super::super::Error;
 use super::super::super::codec::{self, Kind};
 use super::super::body::{FOLDER, file_name};
 use super::super::commit::{end_row, key_row, owner_row};
-use super::super::{failure, keys, refusal};
-use super::{Inquiry, hex, words};
+use super::super::{blocks, failure, keys, refusal};
+use super::{Files, Inquiry, hex, words};
 use crate::job::{BODY_SMALL_MAX, BodyRef, Head, Job, JobId, Logged, Position, machine};
 
 impl Inquiry<'_> {
@@ -160,14 +159,26 @@ impl Inquiry<'_> {
     fn body_fault(&self, id: JobId, name: BodyRef) -> Result<Option<String>, Error> {
         let mut found = Checked::default();
         if name.len > BODY_SMALL_MAX as u64 {
+            if self.files == Files::Not {
+                return Ok(None);
+            }
             let file = file_name(id, name);
             let path = self.store.options.dir.join(FOLDER).join(&file);
-            match File::open(&path) {
-                Ok(file) => found.read(file).map_err(refusal(format!("cannot read {}", path.display())))?,
+            let file = match File::open(&path) {
+                Ok(file) => file,
                 Err(error) if error.kind() == std::io::ErrorKind::NotFound => {
                     return Ok(Some(format!("its file {FOLDER}/{file} is missing")));
                 }
                 Err(error) => return Err(refusal(format!("cannot open {}", path.display()))(error)),
+            };
+            for from in (0..name.len).step_by(LOOKED_AT) {
+                let count = usize::try_from(name.len - from).unwrap_or(LOOKED_AT).min(LOOKED_AT);
+                match blocks::read(&file, name, from, count)
+                    .map_err(refusal(format!("cannot read {}", path.display())))?
+                {
+                    Ok(bytes) => found.take(&bytes),
+                    Err(why) => return Ok(Some(why)),
+                }
             }
         } else {
             for number in 0..keys::pieces(name.len) {
@@ -188,6 +199,9 @@ impl Inquiry<'_> {
     }
 }
 
+/// Bytes of a large body that are looked at together.
+const LOOKED_AT: usize = 1024 * 1024;
+
 /// Length and checksum of what was read.
 #[derive(Default)]
 struct Checked {
@@ -199,16 +213,6 @@ impl Checked {
     fn take(&mut self, bytes: &[u8]) {
         self.len += bytes.len() as u64;
         self.crc.update(bytes);
-    }
-
-    fn read(&mut self, mut file: File) -> std::io::Result<()> {
-        let mut buffer = vec![0; 64 * 1024];
-        loop {
-            match file.read(&mut buffer)? {
-                0 => return Ok(()),
-                count => self.take(&buffer[..count]),
-            }
-        }
     }
 }
 

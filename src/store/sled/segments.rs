@@ -1,0 +1,164 @@
+//! A look at the data file before sled opens it: sled goes on in silence behind what it cannot read there.
+//!
+//! In: the store's directory. Out: whether everything that sled is about to replay can be read. What it does not replay it
+//! checks whenever it reads it. A torn end is not told here: a power cut leaves one, and `reached` knows better. Costs
+//! what the replay costs: one pass over what was written since the last start.
+
+use std::collections::BTreeMap;
+use std::fs::{self, File};
+use std::io;
+use std::os::unix::fs::FileExt;
+use std::path::Path;
+
+/// sled's data file.
+pub const DATA: &str = "db";
+/// How sled divides it.
+const SEGMENT: u64 = 512 * 1024;
+/// A segment's own head: checksum, its place in the log, and how far that was stable by then.
+const HEAD: usize = 20;
+/// Room that sled leaves unused where a message would not fit.
+const MESSAGE_HEAD_MAX: usize = 32;
+/// What each number of a segment's head is turned over with.
+const TURNED: i64 = i64::MAX;
+
+/// Why what sled will make of the file cannot be taken for all that was in it; `None` if it can.
+pub fn suspicion(dir: &Path) -> io::Result<Option<String>> {
+    let from = replayed_from(dir)? / SEGMENT * SEGMENT;
+    let file = File::open(dir.join(DATA))?;
+    let mut segments = BTreeMap::new();
+    let mut stable = 0;
+    for at in (0..file.metadata()?.len()).step_by(usize::try_from(SEGMENT).unwrap_or(usize::MAX)) {
+        match head(&file, at)? {
+            Head::Of { place, stable_to } if place >= from => {
+                segments.insert(place, at);
+                stable = stable_to.max(stable);
+            }
+            Head::Of { .. } | Head::Nothing => {}
+            Head::Damaged => return Ok(Some(format!("the segment at byte {at} of {DATA} has no sound head"))),
+        }
+    }
+    // From this segment on an unreadable message is the end of the log, for sled and for us.
+    let tail = stable / SEGMENT * SEGMENT;
+    for (place, at) in segments.range(..tail) {
+        if let Some(offset) = unreadable(&file, *at, place / SEGMENT)? {
+            return Ok(Some(format!("what stands at byte {} of {DATA} cannot be read", at + offset)));
+        }
+    }
+    Ok(None)
+}
+
+/// Where the replay begins: sled's newest snapshot says it in its name.
+fn replayed_from(dir: &Path) -> io::Result<u64> {
+    let mut from = 0;
+    for entry in fs::read_dir(dir)? {
+        let name = entry?.file_name();
+        let stable = name.to_str().and_then(|name| name.strip_prefix("snap."));
+        from = stable.and_then(|hex| u64::from_str_radix(hex, 16).ok()).unwrap_or(0).max(from);
+    }
+    Ok(from)
+}
+
+enum Head {
+    /// A segment of the log.
+    Of { place: u64, stable_to: u64 },
+    /// An unused one.
+    Nothing,
+    /// Neither.
+    Damaged,
+}
+
+fn head(file: &File, at: u64) -> io::Result<Head> {
+    let mut bytes = [0; 2 * 512];
+    let count = read_up_to(file, &mut bytes, at)?;
+    let (Some(bytes), Some(head)) = (bytes.get(..count), bytes.get(..count).and_then(|bytes| bytes.get(..HEAD))) else {
+        return Ok(Head::Nothing);
+    };
+    let number = |from: usize| head[from..from + 8].try_into().map(i64::from_le_bytes).unwrap_or_default() ^ TURNED;
+    let checksum = !u32::from_le_bytes([head[0], head[1], head[2], head[3]]);
+    // In a new file nothing is stable yet, which is -1.
+    Ok(match (u64::try_from(number(4)), u64::try_from(number(12).max(0))) {
+        (Ok(place), Ok(stable_to)) if checksum == crc32fast::hash(&head[4..]) => Head::Of { place, stable_to },
+        _ if bytes.iter().all(|byte| *byte == 0) => Head::Nothing,
+        _ => Head::Damaged,
+    })
+}
+
+/// Where in the segment the first message stands that cannot be read.
+fn unreadable(file: &File, at: u64, number: u64) -> io::Result<Option<u64>> {
+    let mut segment = vec![0; usize::try_from(SEGMENT).unwrap_or(usize::MAX)];
+    let count = read_up_to(file, &mut segment, at)?;
+    let mut from = HEAD;
+    while from + MESSAGE_HEAD_MAX <= segment.len() {
+        match message(&segment[..count], from, number) {
+            Some(Message::To(next)) => from = next,
+            Some(Message::Last) => return Ok(None),
+            None => return Ok(Some(from as u64)),
+        }
+    }
+    Ok(None)
+}
+
+enum Message {
+    /// The next one begins here.
+    To(usize),
+    /// Nothing follows in this segment.
+    Last,
+}
+
+/// The kind of a message that ends its segment.
+const CAP: u8 = 2;
+/// The kinds there are, from 1 to this.
+const KIND_MAX: u8 = 11;
+
+fn message(segment: &[u8], from: usize, number: u64) -> Option<Message> {
+    let mut rest = segment.get(from..)?;
+    let checksum = u32::from_le_bytes(take(&mut rest, 4)?.try_into().ok()?);
+    let kind = *take(&mut rest, 1)?.first()?;
+    let length = usize::try_from(varint(&mut rest)?).ok()?;
+    let of_segment = varint(&mut rest)?;
+    let _page = varint(&mut rest)?;
+    let head = &segment[from + 4..segment.len() - rest.len()];
+    let inside = take(&mut rest, length)?;
+    let mut hasher = crc32fast::Hasher::new();
+    hasher.update(inside);
+    hasher.update(head);
+    let is_sound = (1..=KIND_MAX).contains(&kind) && of_segment == number && !hasher.finalize() == checksum;
+    let next = if kind == CAP { Message::Last } else { Message::To(segment.len() - rest.len()) };
+    is_sound.then_some(next)
+}
+
+fn take<'a>(rest: &mut &'a [u8], count: usize) -> Option<&'a [u8]> {
+    let (taken, left) = rest.split_at_checked(count)?;
+    *rest = left;
+    Some(taken)
+}
+
+/// A number as sled writes it.
+fn varint(rest: &mut &[u8]) -> Option<u64> {
+    let first = *take(rest, 1)?.first()?;
+    Some(match first {
+        0..=240 => first.into(),
+        241..=248 => 240 + 256 * (u64::from(first) - 241) + u64::from(*take(rest, 1)?.first()?),
+        249 => {
+            let two = take(rest, 2)?;
+            2_288 + 256 * u64::from(two[0]) + u64::from(two[1])
+        }
+        250..=255 => {
+            let bytes = take(rest, usize::from(first - 247))?;
+            bytes.iter().rev().fold(0, |number, byte| number << 8 | u64::from(*byte))
+        }
+    })
+}
+
+fn read_up_to(file: &File, into: &mut [u8], at: u64) -> io::Result<usize> {
+    let mut count = 0;
+    while count < into.len() {
+        match file.read_at(&mut into[count..], at + count as u64) {
+            Ok(0) => break,
+            Ok(n) => count += n,
+            Err(error) if error.kind() == io::ErrorKind::Interrupted => {}
+            Err(error) => return Err(error),
+        }
+    }
+    Ok(count)
+}
