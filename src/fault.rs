@@ -66,6 +66,20 @@ names! {
         BodyRemoving = "body-removing",
         /// The start has found a file that no record names.
         BodySweeping = "body-sweeping",
+        /// A restored store is complete, and neither verified nor synced.
+        RestoreFilled = "restore-filled",
+        /// It is synced, and not in its place.
+        RestoreSynced = "restore-synced",
+        /// A compacted store is complete, and neither verified nor synced.
+        CompactFilled = "compact-filled",
+        /// It is synced, and not in its place.
+        CompactSynced = "compact-synced",
+        /// The old store has left its place, and the new one has not come: only where they cannot change in one step.
+        CompactHalfway = "compact-halfway",
+        /// The new store is in its place, and the folder above is not synced.
+        CompactSwapped = "compact-swapped",
+        /// It is there for good, and the old one is still beside it.
+        CompactKept = "compact-kept",
     }
 }
 
@@ -138,7 +152,14 @@ impl Point {
             | Self::BodyRenaming
             | Self::BodyRenamed
             | Self::BodyRemoving
-            | Self::BodySweeping => false,
+            | Self::BodySweeping
+            | Self::RestoreFilled
+            | Self::RestoreSynced
+            | Self::CompactFilled
+            | Self::CompactSynced
+            | Self::CompactHalfway
+            | Self::CompactSwapped
+            | Self::CompactKept => false,
         }
     }
 }
@@ -156,6 +177,8 @@ names! {
         FloorAfterRemoval = "floor-after-removal",
         /// After opening, positions start one too low.
         PositionTwice = "position-twice",
+        /// No promise: the system says that two folders cannot change places in one step.
+        NoExchange = "no-exchange",
     }
 }
 

@@ -86,6 +86,15 @@ impl Client {
         self.whole(self.open(path, query, "application/json", None)?)
     }
 
+    /// The same for something that may be gone.
+    ///
+    /// # Errors
+    /// As `get`, but for a 404, which is `None`.
+    pub fn find(&self, path: &str, query: &[(&str, String)]) -> Result<Option<Answer>, Failure> {
+        let response = self.open(path, query, "application/json", None)?;
+        if response.status() == 404 { Ok(None) } else { self.whole(response).map(Some) }
+    }
+
     /// Asks for something to be done.
     ///
     /// # Errors
@@ -163,6 +172,11 @@ impl Client {
             return Failure::Refused(format!("{} answers {status}: is this a longhaul server?", self.server));
         };
         Failure::Refused(problem.text(status.as_u16()))
+    }
+
+    /// The server stopped in the middle of an answer.
+    pub fn broke_off(&self, why: &std::io::Error) -> Failure {
+        Failure::Unreachable { server: self.server.clone(), why: format!("it broke off: {why}") }
     }
 
     fn sorted(&self, error: &ureq::Error) -> Failure {

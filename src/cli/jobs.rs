@@ -36,7 +36,7 @@ pub fn get(client: &Client, output: &Output, id: &str) -> Result<Ending, Failure
 }
 
 /// What `list` can be asked to leave out.
-#[derive(Debug, Default, clap::Args)]
+#[derive(Debug, Default, Clone, clap::Args)]
 pub struct Filters {
     /// Only this status: pending, in_progress, completed, failed or canceled
     #[arg(long)]
@@ -53,9 +53,9 @@ pub struct Filters {
     /// Only failed jobs that were not replayed
     #[arg(long)]
     dead_lettered: bool,
-    /// At most so many, the newest
-    #[arg(long, default_value_t = 50)]
-    limit: usize,
+    /// At most so many, the newest [list: 50; export: all]
+    #[arg(long)]
+    limit: Option<usize>,
 }
 
 impl Filters {
@@ -67,6 +67,8 @@ impl Filters {
     }
 }
 
+/// How many `list` shows unless told.
+const LIST: usize = 50;
 /// Most jobs of one page (contract 5).
 const PAGE_MAX: usize = 1_000;
 
@@ -76,7 +78,30 @@ const PAGE_MAX: usize = 1_000;
 /// What the server refuses.
 pub fn list(client: &Client, output: &Output, filters: &Filters) -> Result<Ending, Failure> {
     let mut rows = Vec::new();
-    let mut left = filters.limit;
+    let filters = Filters { limit: Some(filters.limit.unwrap_or(LIST)), ..filters.clone() };
+    each(client, &filters, |job| {
+        if output.json {
+            return output.value(job);
+        }
+        rows.push(row(job));
+        Ok(())
+    })?;
+    if !output.json {
+        output.table(&["ID", "TYPE", "STATUS", "ATTEMPTS", "CREATED", "WHAT"], &rows)?;
+    }
+    Ok(Ending::Done)
+}
+
+/// Does something with each job that the filters admit, newest first, page by page; with all of them unless there is a limit.
+///
+/// # Errors
+/// What the server refuses, and what is done.
+pub fn each(
+    client: &Client,
+    filters: &Filters,
+    mut with: impl FnMut(&Value) -> Result<(), Failure>,
+) -> Result<(), Failure> {
+    let mut left = filters.limit.unwrap_or(usize::MAX);
     let mut cursor: Option<String> = None;
     while left > 0 {
         let mut query = filters.query();
@@ -85,21 +110,14 @@ pub fn list(client: &Client, output: &Output, filters: &Filters) -> Result<Endin
         let page = client.get("/api/jobs", &query)?.json()?;
         for job in page["jobs"].as_array().into_iter().flatten().take(left) {
             left -= 1;
-            if output.json {
-                output.value(job)?;
-            } else {
-                rows.push(row(job));
-            }
+            with(job)?;
         }
         cursor = page["nextCursor"].as_str().map(str::to_owned);
         if cursor.is_none() {
             break;
         }
     }
-    if !output.json {
-        output.table(&["ID", "TYPE", "STATUS", "ATTEMPTS", "CREATED", "WHAT"], &rows)?;
-    }
-    Ok(Ending::Done)
+    Ok(())
 }
 
 fn row(job: &Value) -> Vec<String> {

@@ -2,8 +2,11 @@
 //!
 //! In: arguments, environment. Out: an exit code of contract 9. Commands but `serve` and `verify` only talk HTTP.
 
+mod backup;
 mod client;
+mod compact;
 mod exit;
+mod export;
 mod failure;
 mod follow;
 mod jobs;
@@ -66,6 +69,10 @@ enum Command {
         #[arg(long, value_name = "DIR")]
         data_dir: Option<PathBuf>,
     },
+    /// Makes a store from a backup, where there is none
+    Restore(backup::Source),
+    /// Rewrites a store into less space; its server must not run
+    Compact(compact::Wish),
     /// Looks at the configuration
     #[command(subcommand)]
     Config(ConfigCommand),
@@ -103,6 +110,20 @@ enum ClientCommand {
         /// The jobs; none: everything
         #[arg(value_name = "ID")]
         ids: Vec<String>,
+        #[command(flatten)]
+        remote: Remote,
+    },
+    /// Writes jobs with their payloads and results, and if wished their events, as lines of JSON or as CSV
+    Export {
+        #[command(flatten)]
+        wish: export::Wish,
+        #[command(flatten)]
+        remote: Remote,
+    },
+    /// Writes everything that the server keeps into one compressed file, as of now, while it runs
+    Backup {
+        #[command(flatten)]
+        wish: backup::Wish,
         #[command(flatten)]
         remote: Remote,
     },
@@ -155,6 +176,8 @@ pub fn main() -> ExitCode {
             let dir = data_dir.map_or_else(|| Settings::default().read().map(|config| config.data_dir), Ok);
             dir.and_then(|dir| verify::verify(&Output::new(false), &dir))
         }
+        Command::Restore(source) => backup::restore(&source),
+        Command::Compact(wish) => compact::compact(&wish),
         Command::Token(TokenCommand::New(wish)) => token::new(&Output::new(false), &wish),
         Command::Client(command) => ask(command),
     };
@@ -190,6 +213,14 @@ fn ask(command: ClientCommand) -> Result<Ending, Failure> {
         ClientCommand::Watch { ids, remote } => {
             let (client, output) = remote.connect()?;
             watch::watch(&client, &output, &ids)
+        }
+        ClientCommand::Export { wish, remote } => {
+            let (client, output) = remote.connect()?;
+            export::export(&client, &output, &wish)
+        }
+        ClientCommand::Backup { wish, remote } => {
+            let (client, output) = remote.connect()?;
+            backup::backup(&client, &output, &wish)
         }
         ClientCommand::Cancel { id, reason, remote } => {
             let (client, output) = remote.connect()?;

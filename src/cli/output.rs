@@ -66,6 +66,14 @@ impl Output {
         self.bars.suspend(|| writeln!(io::stdout().lock(), "{value}")).map_err(|error| closed(&error))
     }
 
+    /// Bytes of the result, as they are.
+    ///
+    /// # Errors
+    /// `Closed` if nobody reads any more.
+    pub fn bytes(&self, bytes: &[u8]) -> Result<(), Failure> {
+        self.bars.suspend(|| io::stdout().lock().write_all(bytes)).map_err(|error| closed(&error))
+    }
+
     /// What a person should know beside the result.
     pub fn note(&self, text: &str) {
         // A note that cannot be told is not worth ending for.

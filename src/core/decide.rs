@@ -18,6 +18,7 @@ use crate::job::{Body, Command, Entry, Head, Job, JobId, Refusal, State, Timesta
 impl Core {
     /// Decides what the time alone brings: delays that are over, jobs that have expired.
     pub fn decide_due(&mut self, group: &mut Group) -> Result<(), Fatal> {
+        self.expire_pin(group.now);
         self.queue.due(group.now);
         for id in self.queue.expired(group.now, super::GROUP_MAX) {
             // `NotNow` and `Ended` mean that something else came first.
@@ -66,6 +67,13 @@ impl Core {
                 let change = group.cells(cells);
                 self.replies.push(Reply::Cells(change, reply));
             }
+            Inner::Pin { reply } => {
+                // Whoever has given up waiting has let go as well.
+                if let Err(Ok(pin)) = reply.send(self.pin(group.now)?) {
+                    self.unpin(&pin);
+                }
+            }
+            Inner::Unpin(pin) => self.unpin(&pin),
             Inner::Drain => {
                 self.draining = true;
                 self.claimer = None;

@@ -10,9 +10,10 @@ use tokio::sync::oneshot;
 
 use super::disk::{Reserve, Room};
 use super::inbox::{ActRefusal, CellsRefusal, Creation, Inner, ReplayRefusal, Submission, SubmitAnswer};
+use super::pin::PinRefusal;
 use crate::clock::Clock;
 use crate::job::{Command, Head, JobId};
-use crate::store::{CellChange, Health};
+use crate::store::{CellChange, Health, Pin};
 
 /// Why the core could not be asked, or did not answer.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -92,6 +93,19 @@ impl Handle {
     /// `Busy::Full`, `Busy::Gone`.
     pub async fn cells(&self, cells: Vec<CellChange>) -> Result<Result<(), CellsRefusal>, Busy> {
         self.ask(|reply| Inner::Cells { cells, reply }).await
+    }
+
+    /// Keeps everything that there is now, for a backup, at most `PIN_MAX`.
+    ///
+    /// # Errors
+    /// `Busy::Full`, `Busy::Gone`.
+    pub async fn pin(&self) -> Result<Result<Pin, PinRefusal>, Busy> {
+        self.ask(|reply| Inner::Pin { reply }).await
+    }
+
+    /// Ends a pin. Never blocks: if the lane is full, the pin ends by its time.
+    pub fn unpin(&self, pin: Pin) {
+        let _ = self.inner.try_send(Inner::Unpin(pin));
     }
 
     /// Whether new jobs are refused because the server shuts down.

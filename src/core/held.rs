@@ -55,7 +55,14 @@ impl Core {
                 self.claimer = None;
             }
             // A claim waits, a new job is refused where the room is looked at, and the rest writes nothing.
-            Wish::Inner(Inner::Claim { .. } | Inner::Replay { .. } | Inner::Drain | Inner::Release)
+            Wish::Inner(
+                Inner::Claim { .. }
+                | Inner::Replay { .. }
+                | Inner::Pin { .. }
+                | Inner::Unpin(_)
+                | Inner::Drain
+                | Inner::Release,
+            )
             | Wish::Submit(_)
             | Wish::Due => self.decide(&mut group, wish)?,
         }

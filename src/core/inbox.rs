@@ -7,8 +7,9 @@ use std::sync::Arc;
 use crossbeam_channel::Sender;
 use tokio::sync::oneshot;
 
+use super::pin::PinRefusal;
 use crate::job::{Body, ClaimNo, Command, Head, JobId, Refusal, Spec, Timestamp};
-use crate::store::CellChange;
+use crate::store::{CellChange, Pin};
 use crate::work;
 
 /// Submits that wait for the core at most; one more is refused as busy.
@@ -92,6 +93,10 @@ pub(super) enum Inner {
     Replay { of: JobId, creation: Box<Creation>, reply: oneshot::Sender<Result<Arc<Head>, ReplayRefusal>> },
     /// Small named records.
     Cells { cells: Vec<CellChange>, reply: oneshot::Sender<Result<(), CellsRefusal>> },
+    /// Nothing is to be forgotten for a while.
+    Pin { reply: oneshot::Sender<Result<Pin, PinRefusal>> },
+    /// The end of that.
+    Unpin(Pin),
     /// No more claims and submits from now on.
     Drain,
     /// Running attempts are to be given back.

@@ -12,6 +12,7 @@ mod handle;
 mod held;
 mod inbox;
 mod local;
+mod pin;
 mod publish;
 mod recover;
 mod sweep;
@@ -27,6 +28,7 @@ pub use inbox::{
     ActRefusal, CellsRefusal, Creation, INNER_MAX, ReplayRefusal, SUBMIT_MAX, SubmitAnswer, SubmitRefusal,
 };
 pub use local::{LocalWork, ROOM_WAIT_MAX};
+pub use pin::{PIN_MAX, PinRefusal};
 pub use recover::recover;
 pub use sweep::{Bound, Keep, Retention, SWEEP_MAX};
 pub use thread::{Fatal, Options, Parts, start};

@@ -171,6 +171,9 @@ impl Sweep {
 impl Core {
     /// Forgets some of what is too old, too many or too large, if anything is.
     pub fn sweep_some(&mut self) -> Result<(), Fatal> {
+        if self.pinning.is_on() {
+            return Ok(());
+        }
         let now = self.parts.clock.now();
         let totals = self.parts.store.totals();
         let is_due = self.sweep.due().is_some_and(|due| due <= now);

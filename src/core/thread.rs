@@ -11,6 +11,7 @@ use super::disk::{Disk, Reserve};
 use super::group::{GROUP_BYTES_MAX, GROUP_MAX, Group, Live, Table};
 use super::handle::{Handle, Signs};
 use super::inbox::{INNER_MAX, Inner, SUBMIT_MAX, Submission};
+use super::pin::Pinning;
 use super::publish::Reply;
 use super::sweep::{Retention, Sweep};
 use crate::clock::Clock;
@@ -84,6 +85,7 @@ pub(super) struct Core {
     /// Answers that wait for the commit.
     pub replies: Vec<Reply>,
     pub sweep: Sweep,
+    pub pinning: Pinning,
     pub disk: Disk,
     pub reserve: Reserve,
     /// Ends that wait until the log has room.
@@ -137,6 +139,7 @@ impl Core {
             closing: false,
             replies: Vec::new(),
             sweep: Sweep::default(),
+            pinning: Pinning::default(),
             disk: Disk::default(),
             reserve,
             held_ends: VecDeque::new(),
@@ -252,7 +255,9 @@ impl Core {
         }
         let waits_for_room = self.claimer.is_some() && self.queue.ready_len() > 0;
         let disk = self.disk.due().filter(|_| waits_for_room);
-        self.queue.next_due().into_iter().chain(self.sweep.due()).chain(disk).min()
+        // Under a pin nothing is swept.
+        let sweep = if self.pinning.is_on() { self.pinning.due() } else { self.sweep.due() };
+        self.queue.next_due().into_iter().chain(sweep).chain(disk).min()
     }
 
     fn timer(&mut self) -> Receiver<Instant> {

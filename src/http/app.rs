@@ -116,7 +116,9 @@ impl App {
                 caller.needs(Scope::Submit)?;
                 mcp::answer(&self.mcp, head, body, caller.viewer, self.max_body).await
             }
-            Route::Jobs | Route::Feed | Route::Job(..) | Route::Metrics => self.call_api(route, head, body).await,
+            Route::Jobs | Route::Feed | Route::Job(..) | Route::Backup | Route::Metrics => {
+                self.call_api(route, head, body).await
+            }
         }
     }
 
@@ -124,7 +126,9 @@ impl App {
         let query = Query::parse(head.uri.query())?;
         let caller = self.caller(route, &head.headers, &query)?;
         let makes = head.method == Method::POST && !matches!(route, Route::Job(_, Part::Ticket));
-        caller.needs(if makes { Scope::Submit } else { Scope::Read })?;
+        let others = if makes { Scope::Submit } else { Scope::Read };
+        // A backup holds every principal's jobs, and retention waits for it.
+        caller.needs(if route == Route::Backup { Scope::Admin } else { others })?;
         match route {
             Route::Jobs if makes => api::submit::create(self, &caller, head, &query, body).await,
             Route::Jobs => api::list::list(self, &caller, &query).await,
@@ -138,6 +142,7 @@ impl App {
                 Part::Result => api::bodies::result(self, &caller, id, head, &query).await,
                 Part::Partial => api::bodies::partial(self, &caller, id, head, &query).await,
             },
+            Route::Backup => api::backup::take(self, head.method == Method::HEAD).await,
             Route::Metrics => api::probe::metrics(self).await,
             Route::Mcp | Route::Healthz | Route::Readyz => Err(Problem::new(Code::NoSuchPath, "nothing is here")),
         }

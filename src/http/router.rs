@@ -25,6 +25,8 @@ pub enum Route {
     Readyz,
     /// `/metrics`
     Metrics,
+    /// `/api/backup`
+    Backup,
 }
 
 /// What of a job.
@@ -70,6 +72,7 @@ impl Route {
             "/mcp" => Ok(Self::Mcp),
             "/api/jobs" => Ok(Self::Jobs),
             "/api/events" => Ok(Self::Feed),
+            "/api/backup" => Ok(Self::Backup),
             "/healthz" => Ok(Self::Healthz),
             "/readyz" => Ok(Self::Readyz),
             "/metrics" => Ok(Self::Metrics),
@@ -82,7 +85,7 @@ impl Route {
         match self {
             Self::Mcp => "GET, POST, DELETE, OPTIONS",
             Self::Jobs => BOTH,
-            Self::Feed | Self::Healthz | Self::Readyz | Self::Metrics => READ,
+            Self::Feed | Self::Backup | Self::Healthz | Self::Readyz | Self::Metrics => READ,
             Self::Job(_, part) => match part {
                 Part::Whole | Part::Events | Part::Result | Part::Partial => READ,
                 Part::Cancel | Part::Retry | Part::Ticket => WRITE,
@@ -137,6 +140,7 @@ mod tests {
             ("/mcp".to_string(), Route::Mcp),
             ("/api/jobs".into(), Route::Jobs),
             ("/api/events".into(), Route::Feed),
+            ("/api/backup".into(), Route::Backup),
             (format!("/api/jobs/{ID}"), Route::Job(id, Part::Whole)),
             (format!("/api/jobs/{ID}/events"), Route::Job(id, Part::Events)),
             (format!("/api/jobs/{ID}/cancel"), Route::Job(id, Part::Cancel)),

@@ -1,7 +1,21 @@
 //! Names of the bytes that are kept beside a record: payloads, results, partials, logs.
 
 /// Which bytes of a job.
-#[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Debug, bincode::Encode, bincode::Decode)]
+#[derive(
+    Clone,
+    Copy,
+    PartialEq,
+    Eq,
+    PartialOrd,
+    Ord,
+    Hash,
+    Debug,
+    bincode::Encode,
+    bincode::Decode,
+    serde::Serialize,
+    serde::Deserialize,
+)]
+#[serde(rename_all = "snake_case")]
 pub enum Part {
     /// The arguments: a JSON object. `seq` is 0.
     Payload,
@@ -16,7 +30,8 @@ pub enum Part {
 }
 
 /// A body as its record names it. Its bytes are written once and never change.
-#[derive(Clone, Copy, PartialEq, Eq, Debug, bincode::Encode, bincode::Decode)]
+#[derive(Clone, Copy, PartialEq, Eq, Debug, bincode::Encode, bincode::Decode, serde::Serialize, serde::Deserialize)]
+#[serde(deny_unknown_fields)]
 pub struct BodyRef {
     /// Which bytes.
     pub part: Part,

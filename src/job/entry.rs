@@ -4,10 +4,12 @@
 
 use std::sync::Arc;
 
+use serde::{Deserialize, Serialize};
+
 use super::{BodyRef, ClaimNo, End, Failure, JobId, Millis, Position, Spec, Timestamp};
 
 /// One JSON value as compact text on one line.
-#[derive(Clone, PartialEq, Eq, Debug, bincode::Encode, bincode::Decode)]
+#[derive(Clone, PartialEq, Eq, Debug, bincode::Encode, bincode::Decode, Serialize, Deserialize)]
 pub struct Json(pub Arc<str>);
 
 /// Largest partial or result that an event carries itself, in bytes of JSON (contract 2).
@@ -20,26 +22,34 @@ pub const REASON_MAX: usize = 256;
 pub const SUMMARY_CHARS_MAX: usize = 200;
 
 /// How far an attempt says it is: as reported, but for what makes no sense (`job::progress`).
-#[derive(Clone, PartialEq, Debug, Default, bincode::Encode, bincode::Decode)]
+#[derive(Clone, PartialEq, Debug, Default, bincode::Encode, bincode::Decode, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
 pub struct Progress {
     /// Of `total_steps`, from 1.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
     pub step: Option<u32>,
     /// How many steps there are.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
     pub total_steps: Option<u32>,
     /// 0 to 100.
+    #[serde(with = "super::written::exact_if", default, skip_serializing_if = "Option::is_none")]
     pub percent: Option<f64>,
     /// For people.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
     pub message: Option<Arc<str>>,
 }
 
 /// A successful end.
-#[derive(Clone, PartialEq, Eq, Debug, bincode::Encode, bincode::Decode)]
+#[derive(Clone, PartialEq, Eq, Debug, bincode::Encode, bincode::Decode, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
 pub struct Completion {
     /// One line for people: the handler's, else the first 200 characters of the result's text.
     pub summary: Arc<str>,
     /// The result; absent when it is `null`.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
     pub result: Option<BodyRef>,
     /// Ready MCP content blocks, if the handler made them.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
     pub content: Option<BodyRef>,
     /// The handler calls its result an error (MCP's `isError`).
     pub is_error: bool,
@@ -48,13 +58,15 @@ pub struct Completion {
 }
 
 /// One step in a job's life.
-#[derive(Clone, PartialEq, Debug, bincode::Encode, bincode::Decode)]
+#[derive(Clone, PartialEq, Debug, bincode::Encode, bincode::Decode, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case", deny_unknown_fields)]
 pub enum Entry {
     /// `job.created`. `run_at` only if the job was delayed.
     Created {
         /// Everything that never changes.
         spec: Arc<Spec>,
         /// Not before.
+        #[serde(with = "super::written::stamp_if", default, skip_serializing_if = "Option::is_none")]
         run_at: Option<Timestamp>,
     },
     /// `job.started`: a claim was handed out.
@@ -75,6 +87,7 @@ pub enum Entry {
         /// Kept with the job until the next one.
         body: BodyRef,
         /// The value itself when it is at most `INLINE_MAX`.
+        #[serde(default, skip_serializing_if = "Option::is_none")]
         inline: Option<Json>,
     },
     /// `job.progress` in its retry form: the attempt failed or timed out and the job waits for the next.
@@ -90,8 +103,10 @@ pub enum Entry {
         /// The job's limit.
         max_attempts: u32,
         /// When the next may start.
+        #[serde(with = "super::written::stamp")]
         next_at: Timestamp,
         /// What the attempt logged.
+        #[serde(default, skip_serializing_if = "Option::is_none")]
         log: Option<BodyRef>,
     },
     /// Quiet: a graceful shutdown gave the attempt back, uncounted.
@@ -99,6 +114,7 @@ pub enum Entry {
         /// The attempt that ended.
         claim: ClaimNo,
         /// What it logged.
+        #[serde(default, skip_serializing_if = "Option::is_none")]
         log: Option<BodyRef>,
     },
     /// Quiet: server or worker died under the attempt.
@@ -131,32 +147,39 @@ pub enum Entry {
         /// From the start of this attempt to its end.
         duration: Millis,
         /// The result itself when it is at most `INLINE_MAX`.
+        #[serde(default, skip_serializing_if = "Option::is_none")]
         inline: Option<Json>,
         /// What the attempt logged.
+        #[serde(default, skip_serializing_if = "Option::is_none")]
         log: Option<BodyRef>,
     },
     /// `job.failed`.
     Failed {
         /// The attempt that ended, if one ran.
+        #[serde(default, skip_serializing_if = "Option::is_none")]
         claim: Option<ClaimNo>,
         /// How that attempt ended, if one ran.
+        #[serde(default, skip_serializing_if = "Option::is_none")]
         end: Option<End>,
         /// Why.
         failure: Failure,
         /// Attempts that counted.
         attempts: u32,
         /// What the attempt logged.
+        #[serde(default, skip_serializing_if = "Option::is_none")]
         log: Option<BodyRef>,
     },
     /// `job.canceled`.
     Canceled {
         /// The attempt that was stopped, if one ran.
+        #[serde(default, skip_serializing_if = "Option::is_none")]
         claim: Option<ClaimNo>,
         /// The principal, or `longhaul`.
         by: Arc<str>,
         /// `user`, `timeout`, `parent`, `shutdown` or the caller's text.
         reason: Arc<str>,
         /// What the attempt logged.
+        #[serde(default, skip_serializing_if = "Option::is_none")]
         log: Option<BodyRef>,
     },
     /// Quiet, on a dead letter: a new job was made from it.

@@ -36,15 +36,18 @@ pub const MESSAGE_MAX: usize = 1_000;
 pub const CODE_MAX: usize = 64;
 
 /// The latest failure of a job, as contract 1 shows it.
-#[derive(Clone, PartialEq, Eq, Debug, bincode::Encode, bincode::Decode)]
+#[derive(Clone, PartialEq, Eq, Debug, bincode::Encode, bincode::Decode, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
 pub struct Failure {
     /// What can be done about it.
     pub class: Class,
     /// For users: the handler's own message or a general one, never raw stderr.
     pub message: Arc<str>,
     /// `timeout`, `worker_died`, `exit_<n>` and so on (contract 1), or the handler's own.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
     pub code: Option<Arc<str>>,
     /// The JSON-RPC code that MCP clients get when `code` is `protocol_error`.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
     pub rpc_code: Option<i64>,
 }
 
@@ -61,7 +64,7 @@ impl Failure {
 }
 
 /// How an attempt that holds no more ended (contract 3).
-#[derive(Clone, Copy, PartialEq, Eq, Hash, Debug, bincode::Encode, bincode::Decode, Serialize)]
+#[derive(Clone, Copy, PartialEq, Eq, Hash, Debug, bincode::Encode, bincode::Decode, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum End {
     /// The job is completed.

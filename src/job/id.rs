@@ -5,7 +5,7 @@
 use std::fmt;
 use std::str::FromStr;
 
-use serde::{Serialize, Serializer};
+use serde::{Deserialize, Deserializer, Serialize, Serializer};
 
 /// A UUID v7 whose 74 free bits are random: rises with time, cannot be guessed.
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, bincode::Encode, bincode::Decode)]
@@ -60,8 +60,29 @@ impl Serialize for JobId {
     }
 }
 
+impl<'de> Deserialize<'de> for JobId {
+    fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
+        let text = <std::borrow::Cow<'de, str>>::deserialize(deserializer)?;
+        text.parse().map_err(|Malformed| serde::de::Error::custom("no job id"))
+    }
+}
+
 /// Where an entry stands in the log. Rises strictly, never issued twice; the first entry of a log has 1, and 0 is before all.
-#[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Debug, Default, bincode::Encode, bincode::Decode)]
+#[derive(
+    Clone,
+    Copy,
+    PartialEq,
+    Eq,
+    PartialOrd,
+    Ord,
+    Hash,
+    Debug,
+    Default,
+    bincode::Encode,
+    bincode::Decode,
+    Serialize,
+    Deserialize,
+)]
 pub struct Position(pub u64);
 
 impl Position {
@@ -128,6 +149,18 @@ impl Serialize for EventId {
 
 /// The fencing token: the n-th claim of its job, from 1, never reused (contract 3).
 #[derive(
-    Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Debug, Default, bincode::Encode, bincode::Decode, Serialize,
+    Clone,
+    Copy,
+    PartialEq,
+    Eq,
+    PartialOrd,
+    Ord,
+    Hash,
+    Debug,
+    Default,
+    bincode::Encode,
+    bincode::Decode,
+    Serialize,
+    Deserialize,
 )]
 pub struct ClaimNo(pub u64);

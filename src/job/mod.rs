@@ -20,6 +20,7 @@ mod spec;
 #[cfg(test)]
 mod tests;
 mod time;
+pub mod written;
 
 pub use body::*;
 pub use command::*;

@@ -2,6 +2,9 @@
 
 use std::sync::Arc;
 
+use serde::{Deserialize, Serialize};
+
+use super::written::{stamp, stamp_if};
 use super::{BodyRef, JobId, Timestamp};
 
 /// Most tags on a job (contract 1).
@@ -18,16 +21,19 @@ pub const TRACEPARENT_MAX: usize = 128;
 pub const PRIORITY: std::ops::RangeInclusive<i8> = -100..=100;
 
 /// The caller's key, and what "the same payload" is judged by.
-#[derive(Clone, PartialEq, Eq, Debug, bincode::Encode, bincode::Decode)]
+#[derive(Clone, PartialEq, Eq, Debug, bincode::Encode, bincode::Decode, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
 pub struct Key {
     /// As submitted.
     pub text: Arc<str>,
     /// SHA-256 of the payload's canonical JSON (`job::canonical`).
+    #[serde(with = "super::written::hex")]
     pub digest: [u8; 32],
 }
 
 /// The unchanging part of a job, shared by every copy of its head.
-#[derive(Clone, PartialEq, Eq, Debug, bincode::Encode, bincode::Decode)]
+#[derive(Clone, PartialEq, Eq, Debug, bincode::Encode, bincode::Decode, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
 pub struct Spec {
     /// The job.
     pub id: JobId,
@@ -42,15 +48,20 @@ pub struct Spec {
     /// Runs in all, counting those that failed or timed out.
     pub max_attempts: u32,
     /// When it was submitted.
+    #[serde(with = "stamp")]
     pub created_at: Timestamp,
     /// When it is canceled with reason `timeout`.
+    #[serde(with = "stamp_if", default, skip_serializing_if = "Option::is_none")]
     pub expires_at: Option<Timestamp>,
     /// The caller's idempotency key.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
     pub key: Option<Arc<Key>>,
     /// As submitted.
     pub tags: Arc<[Arc<str>]>,
     /// W3C trace context, as submitted.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
     pub traceparent: Option<Arc<str>>,
     /// The dead letter it was made from.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
     pub replay_of: Option<JobId>,
 }

@@ -4,7 +4,7 @@
 
 use std::fmt;
 
-use serde::{Serialize, Serializer};
+use serde::{Deserialize, Serialize, Serializer};
 
 /// Milliseconds since 1970-01-01T00:00:00Z.
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Debug, Default, bincode::Encode, bincode::Decode)]
@@ -46,7 +46,19 @@ impl Serialize for Timestamp {
 
 /// A length of time.
 #[derive(
-    Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Debug, Default, bincode::Encode, bincode::Decode, Serialize,
+    Clone,
+    Copy,
+    PartialEq,
+    Eq,
+    PartialOrd,
+    Ord,
+    Hash,
+    Debug,
+    Default,
+    bincode::Encode,
+    bincode::Decode,
+    Serialize,
+    Deserialize,
 )]
 pub struct Millis(pub u64);
 

@@ -15,6 +15,7 @@ use crate::job::{Head, JobId, Timestamp};
 use crate::store::{self, Store};
 
 mod act;
+mod backup;
 mod json;
 mod read;
 mod submit;
@@ -23,6 +24,7 @@ mod view;
 mod vitals;
 mod wait;
 
+pub use backup::Backup;
 pub use submit::AHEAD_MAX;
 pub use wait::WATCHED_MAX;
 

@@ -1,11 +1,12 @@
 //! What every store must do: one suite, run against each of them (style 10).
 //!
-//! In: a way to open a store. Out: a panic that names the broken promise. It looks through the port only, and holds the
+//! In: a way to open a store. Out: a panic that names the broken promise. It looks through the port only, and pins the
 //! sync back to see that nothing newer than the watermark is shown.
 
 mod commits;
 mod lists;
 mod logs;
+mod pins;
 
 pub mod story;
 mod watermark;
@@ -80,7 +81,7 @@ impl Subject<'_> {
 /// When the store breaks a promise.
 pub fn exercise(factory: &mut dyn Factory) {
     let promises: Vec<(&str, Promise)> =
-        [commits::PROMISES, logs::PROMISES, lists::PROMISES, watermark::PROMISES].concat();
+        [commits::PROMISES, pins::PROMISES, logs::PROMISES, lists::PROMISES, watermark::PROMISES].concat();
     for (name, promise) in promises {
         let held = Held::default();
         let store = factory.create(&held);

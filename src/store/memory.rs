@@ -8,7 +8,7 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
 use bytes::Bytes;
 
-use super::{Bounds, Change, Conflict, Error, Health, JobChange, Listing, Query, SCAN_MAX, Store, Totals};
+use super::{Bounds, Change, Conflict, Error, Health, JobChange, Listing, Pin, Query, SCAN_MAX, Store, Totals};
 use crate::job::{Body, BodyRef, Head, JobId, Logged, Part, Position, Status, TRAIL_RECENT_MAX, Timestamp};
 
 type BodyName = (JobId, Part, u64);
@@ -26,6 +26,9 @@ struct Kept {
     ends: BTreeSet<(Arc<str>, bool, Timestamp, JobId)>,
     totals: Totals,
     bounds: Bounds,
+    /// Which pin is on, and what was dropped under it.
+    pinned: Option<(u64, BTreeMap<BodyName, Bytes>)>,
+    pins: u64,
 }
 
 /// What is done once a commit counts as synced: held back by tests that look at what is visible before.
@@ -67,6 +70,8 @@ impl Memory {
             ends: BTreeSet::new(),
             totals: Totals::default(),
             bounds: Bounds { epoch: super::mint_epoch(), floor: Position(1), last: Position::ZERO },
+            pinned: None,
+            pins: 0,
         };
         Self { ahead: Mutex::new(kept.clone()), shown: Mutex::new(kept), sync, disk: Mutex::new((ENDLESS, true)) }
     }
@@ -131,7 +136,11 @@ impl Kept {
             }
         }
         for name in &change.dropped {
-            self.bodies.remove(&(spec.id, name.part, name.seq));
+            let name = (spec.id, name.part, name.seq);
+            let dropped = self.bodies.remove(&name);
+            if let (Some((_, kept)), Some(bytes)) = (&mut self.pinned, dropped) {
+                kept.insert(name, bytes);
+            }
         }
         if let Some(key) = key_of(&change.after) {
             self.keys.insert(key, spec.id);
@@ -163,7 +172,26 @@ impl Kept {
         }
     }
 
+    fn pin(&mut self) -> Pin {
+        self.pins += 1;
+        self.pinned = Some((self.pins, BTreeMap::new()));
+        Pin { number: self.pins, bounds: self.bounds }
+    }
+
+    fn is_pinned(&self, pin: &Pin) -> bool {
+        self.pinned.as_ref().is_some_and(|(number, _)| *number == pin.number)
+    }
+
+    fn unpin(&mut self, pin: &Pin) {
+        if self.is_pinned(pin) {
+            self.pinned = None;
+        }
+    }
+
     fn forget(&mut self, ids: &[JobId]) {
+        if self.pinned.is_some() {
+            return;
+        }
         for id in ids {
             let Some(head) = self.heads.get(id).filter(|head| head.job.status().is_terminal()).cloned() else {
                 continue;
@@ -179,6 +207,11 @@ impl Kept {
             }
         }
     }
+}
+
+fn range(bytes: &Bytes, offset: u64, limit: usize) -> Bytes {
+    let from = usize::try_from(offset).unwrap_or(usize::MAX).min(bytes.len());
+    bytes.slice(from..from.saturating_add(limit).min(bytes.len()))
 }
 
 fn key_of(job: &crate::job::Job) -> Option<KeyName> {
@@ -249,8 +282,7 @@ impl Store for Memory {
 
     fn body(&self, job: JobId, name: BodyRef, offset: u64, limit: usize) -> Result<Option<Bytes>, Error> {
         let Some(bytes) = self.shown().bodies.get(&(job, name.part, name.seq)).cloned() else { return Ok(None) };
-        let from = usize::try_from(offset).unwrap_or(usize::MAX).min(bytes.len());
-        Ok(Some(bytes.slice(from..from.saturating_add(limit).min(bytes.len()))))
+        Ok(Some(range(&bytes, offset, limit)))
     }
 
     fn bounds(&self) -> Bounds {
@@ -298,6 +330,35 @@ impl Store for Memory {
         (self.sync)();
         self.shown().forget(ids);
         Ok(())
+    }
+
+    fn pin(&self) -> Result<Pin, Error> {
+        self.ahead().pin();
+        Ok(self.shown().pin())
+    }
+
+    fn unpin(&self, pin: &Pin) {
+        self.ahead().unpin(pin);
+        self.shown().unpin(pin);
+    }
+
+    fn is_pinned(&self, pin: &Pin) -> bool {
+        self.shown().is_pinned(pin)
+    }
+
+    fn pinned_entries(&self, pin: &Pin, after: Position, limit: usize) -> Result<Vec<Logged>, Error> {
+        let shown = self.shown();
+        let found = shown.log.range(after.next()..).take_while(|(position, _)| **position <= pin.bounds.last);
+        Ok(found.take(limit.max(1)).map(|(_, logged)| logged.clone()).collect())
+    }
+
+    fn pinned_body(&self, job: JobId, name: BodyRef, offset: u64, limit: usize) -> Result<Option<Bytes>, Error> {
+        if let Some(found) = self.body(job, name, offset, limit)? {
+            return Ok(Some(found));
+        }
+        let shown = self.shown();
+        let kept = shown.pinned.as_ref().and_then(|(_, kept)| kept.get(&(job, name.part, name.seq)));
+        Ok(kept.map(|bytes| range(bytes, offset, limit)))
     }
 
     fn totals(&self) -> Arc<Totals> {

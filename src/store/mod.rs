@@ -4,6 +4,7 @@
 //! Nothing newer than the last synced commit is ever returned (the watermark). No transactions, iterators or types of a
 //! backend cross this seam; `conformance` is the proof that a backend keeps it.
 
+pub mod backup;
 mod chunk;
 mod codec;
 #[cfg(any(test, debug_assertions, feature = "trial"))]
@@ -228,6 +229,15 @@ pub struct Listing {
 /// Most index rows that one `jobs` call looks at.
 pub const SCAN_MAX: usize = 10_000;
 
+/// The right to read the store as it was at one position, for a backup. See `Store::pin`.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Pin {
+    /// Which one: a later one ends it.
+    pub number: u64,
+    /// The log as it was when it was taken: what it shows ends with `bounds.last`.
+    pub bounds: Bounds,
+}
+
 /// What is kept of the ended jobs of one type.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq, bincode::Encode, bincode::Decode)]
 pub struct Kept {
@@ -362,6 +372,25 @@ pub trait Store: Send + Sync {
     ///
     /// Only one thread calls this and `commit`.
     fn forget(&self, ids: &[JobId]) -> Result<(), Error>;
+
+    /// Keeps everything that there is now: until `unpin` or the next `pin`, `forget` passes every id over, and a body
+    /// that a commit drops stays there for `pinned_body`. Not kept over a restart.
+    ///
+    /// Only one thread calls this, `commit` and `forget`; so nothing is in flight.
+    fn pin(&self) -> Result<Pin, Error>;
+
+    /// Ends it; what was kept for it alone goes. Nothing if it has ended. On the thread that commits.
+    fn unpin(&self, pin: &Pin);
+
+    /// Whether it still pins: whoever has read under it asks afterwards, and believes nothing read if not.
+    fn is_pinned(&self, pin: &Pin) -> bool;
+
+    /// Entries after `after`, in order, quiet ones and those below the floor included, none after `pin.bounds.last`;
+    /// at most about `limit` (whole chunks are decoded), at least one if there is any.
+    fn pinned_entries(&self, pin: &Pin, after: Position, limit: usize) -> Result<Vec<Logged>, Error>;
+
+    /// As `body`, and for a body that was dropped since the pin was taken what it was.
+    fn pinned_body(&self, job: JobId, name: BodyRef, offset: u64, limit: usize) -> Result<Option<Bytes>, Error>;
 
     /// Totals as of the watermark.
     fn totals(&self) -> Arc<Totals>;

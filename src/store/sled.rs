@@ -7,14 +7,19 @@
 mod blocks;
 mod body;
 mod commit;
+mod compact;
 mod files;
 mod forget;
 mod keys;
+mod make;
 mod open;
+mod pin;
 mod reached;
 mod read;
+mod restore;
 mod room;
 mod segments;
+mod settle;
 mod shown;
 #[cfg(test)]
 mod tests;
@@ -29,9 +34,12 @@ use std::sync::{Arc, Mutex, MutexGuard, OnceLock, PoisonError};
 
 use bytes::Bytes;
 
-use super::{Bounds, Change, Conflict, Durability, Error, Health, Listing, Query, Store, Totals};
+use super::{Bounds, Change, Conflict, Durability, Error, Health, Listing, Pin, Query, Store, Totals};
 use crate::fault::{self, Point};
 use crate::job::{BodyRef, Head, JobId, Logged, Position, Timestamp};
+pub use compact::{Compacted, compact};
+pub(super) use restore::restore;
+pub use restore::{Restored, Unrestored};
 pub use room::COMMIT_MAX;
 use shown::Shown;
 pub(super) use verify::verify;
@@ -92,6 +100,7 @@ pub struct Sled {
     /// Who is told of it.
     on_failure: OnceLock<OnFailure>,
     before_sync: Option<BeforeSync>,
+    pins: pin::Pins,
     /// Where it is noted how far the log reaches; `None` if the store is only looked at, or the disk refused.
     reached: Option<reached::Reached>,
     /// Held as long as the store is open.
@@ -251,7 +260,32 @@ impl Store for Sled {
     }
 
     fn forget(&self, ids: &[JobId]) -> Result<(), Error> {
+        if self.pins.is_on() {
+            return Ok(());
+        }
         self.with_trees(|trees| self.with_writer(trees, |writer| self.forget_group(trees, writer, ids)))
+    }
+
+    fn pin(&self) -> Result<Pin, Error> {
+        self.with_trees(|_| Ok(self.begin_pin()))
+    }
+
+    fn unpin(&self, pin: &Pin) {
+        if self.has_pin(pin) {
+            self.end_pin();
+        }
+    }
+
+    fn is_pinned(&self, pin: &Pin) -> bool {
+        self.has_pin(pin)
+    }
+
+    fn pinned_entries(&self, pin: &Pin, after: Position, limit: usize) -> Result<Vec<Logged>, Error> {
+        self.with_trees(|trees| self.read_pinned(trees, pin, after, limit))
+    }
+
+    fn pinned_body(&self, job: JobId, name: BodyRef, offset: u64, limit: usize) -> Result<Option<Bytes>, Error> {
+        self.with_trees(|trees| self.read_pinned_body(trees, job, name, offset, limit))
     }
 
     fn totals(&self) -> Arc<Totals> {
@@ -269,6 +303,7 @@ impl Store for Sled {
     fn close(&self) -> Result<(), Error> {
         let trees = self.trees.lock().unwrap_or_else(PoisonError::into_inner).take();
         let Some(trees) = trees else { return Ok(()) };
+        self.end_pin();
         contained(|| {
             // Whatever the setting: what is noted as reached must be there.
             trees.sync(Durability::Disk)?;

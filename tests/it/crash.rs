@@ -65,6 +65,12 @@ fn scene(point: Point, step: Option<Step>) -> Scene {
         Point::Creating => Scene::New,
         Point::Draining | Point::Releasing | Point::Closing | Point::Closed => Scene::Ending,
         Point::BetweenBatches | Point::BeforeFloor => Scene::Broken,
+        Point::RestoreFilled | Point::RestoreSynced => Scene::Never("`restore` passes it: see `backup`"),
+        Point::CompactFilled
+        | Point::CompactSynced
+        | Point::CompactHalfway
+        | Point::CompactSwapped
+        | Point::CompactKept => Scene::Never("`compact` passes it: see `compact`"),
     }
 }
 

@@ -2,6 +2,7 @@
 
 mod claims;
 mod limits;
+mod pins;
 mod recovery;
 mod retention;
 mod rig;

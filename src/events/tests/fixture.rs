@@ -82,6 +82,21 @@ impl Store for Counted {
     fn forget(&self, ids: &[JobId]) -> Result<(), store::Error> {
         self.kept.forget(ids)
     }
+    fn pin(&self) -> Result<store::Pin, store::Error> {
+        self.kept.pin()
+    }
+    fn unpin(&self, pin: &store::Pin) {
+        self.kept.unpin(pin);
+    }
+    fn is_pinned(&self, pin: &store::Pin) -> bool {
+        self.kept.is_pinned(pin)
+    }
+    fn pinned_entries(&self, pin: &store::Pin, after: Position, limit: usize) -> Result<Vec<Logged>, store::Error> {
+        self.kept.pinned_entries(pin, after, limit)
+    }
+    fn pinned_body(&self, job: JobId, name: BodyRef, offset: u64, limit: usize) -> Result<Option<Bytes>, store::Error> {
+        self.kept.pinned_body(job, name, offset, limit)
+    }
     fn totals(&self) -> Arc<store::Totals> {
         self.kept.totals()
     }

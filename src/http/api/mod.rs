@@ -2,6 +2,7 @@
 //!
 //! Callers are known and have the scope when they come here.
 
+pub mod backup;
 pub mod bodies;
 pub mod bulk;
 pub mod events;

@@ -27,6 +27,21 @@ pub fn sums(name: BodyRef, bytes: &[u8]) -> Vec<u8> {
     bytes.chunks(BLOCK).zip(0..).flat_map(|(block, number)| sum(name, number, block).to_le_bytes()).collect()
 }
 
+/// Appends them to a file that holds the bytes of the body and nothing else.
+///
+/// # Errors
+/// What the system says.
+pub fn append_sums(file: &mut File, name: BodyRef) -> io::Result<()> {
+    let mut block = vec![0; BLOCK];
+    let mut all = Vec::new();
+    for (number, at) in (0..).zip((0..name.len).step_by(BLOCK)) {
+        let length = usize::try_from(name.len - at).unwrap_or(BLOCK).min(BLOCK);
+        file.read_exact_at(&mut block[..length], at)?;
+        all.extend_from_slice(&sum(name, number, &block[..length]).to_le_bytes());
+    }
+    file.write_all_at(&all, name.len)
+}
+
 fn sum(name: BodyRef, number: u64, block: &[u8]) -> u32 {
     let mut hasher = crc32fast::Hasher::new_with_initial(name.crc);
     hasher.update(&number.to_le_bytes());

@@ -77,6 +77,34 @@ impl Sled {
         Ok(())
     }
 
+    /// Puts a small body into a file beside the large ones, for as long as a hold needs it. Not synced: a crash ends
+    /// the hold.
+    pub(super) fn spill_body(&self, job: JobId, name: BodyRef, bytes: &[u8]) -> Result<(), Error> {
+        let path = self.body_path(job, name);
+        fs::write(&path, bytes).map_err(refusal(format!("cannot write {}", path.display())))?;
+        self.body_bytes.fetch_add(blocks::file_len(name.len), Ordering::Relaxed);
+        Ok(())
+    }
+
+    /// What `spill_body` has kept.
+    pub(super) fn read_spilled(
+        &self,
+        job: JobId,
+        name: BodyRef,
+        offset: u64,
+        limit: usize,
+    ) -> Result<Option<Bytes>, Error> {
+        match fs::read(self.body_path(job, name)) {
+            Ok(bytes) => {
+                let from = usize::try_from(offset).unwrap_or(usize::MAX).min(bytes.len());
+                let to = from.saturating_add(limit).min(bytes.len());
+                Ok(Some(Bytes::from(bytes).slice(from..to)))
+            }
+            Err(error) if error.kind() == std::io::ErrorKind::NotFound => Ok(None),
+            Err(error) => Err(refusal(format!("cannot read {}", file_name(job, name)))(error)),
+        }
+    }
+
     /// Removes the file of a large body that no record names. What cannot be removed now is swept at the next start.
     pub(super) fn remove_body_file(&self, job: JobId, name: BodyRef) {
         fault::point(Point::BodyRemoving);

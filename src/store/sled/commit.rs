@@ -47,25 +47,33 @@ impl Sled {
         writer: &mut Writer,
         changes: &[Change],
     ) -> Result<Vec<Result<Position, Conflict>>, Error> {
-        let mut group = Group {
-            store: self,
-            trees,
-            writer,
-            standings: HashMap::with_capacity(changes.len()),
-            new_keys: HashSet::new(),
-            cells: HashMap::new(),
-            piles: Piles::default(),
-            chunks: Chunks::default(),
-            in_flight: InFlight::default(),
-            dropped_files: Vec::new(),
-            types_changed: HashSet::new(),
-        };
+        let mut group = Group::new(self, trees, writer);
         let mut done = Vec::with_capacity(changes.len());
         for change in changes {
             done.push(if group.admits(change)? { Ok(group.apply(change)?) } else { Err(Conflict) });
         }
         group.commit(changes)?;
         Ok(done)
+    }
+
+    /// Takes in entries that have their positions already, rising, each as the change of its job. `Err(n)`: the n-th does
+    /// not fit what is there, and nothing was written.
+    pub(super) fn adopt_group(
+        &self,
+        trees: &Trees,
+        writer: &mut Writer,
+        positions: &[Position],
+        changes: &[Change],
+    ) -> Result<Result<(), usize>, Error> {
+        let mut group = Group::new(self, trees, writer);
+        for (n, (position, change)) in positions.iter().zip(changes).enumerate() {
+            if !group.admits(change)? {
+                return Ok(Err(n));
+            }
+            group.writer.next = *position;
+            group.apply(change)?;
+        }
+        group.commit(changes).map(Ok)
     }
 
     /// The value of a cell.
@@ -76,6 +84,22 @@ impl Sled {
 }
 
 impl<'a> Group<'a> {
+    fn new(store: &'a Sled, trees: &'a Trees, writer: &'a mut Writer) -> Self {
+        Self {
+            store,
+            trees,
+            writer,
+            standings: HashMap::new(),
+            new_keys: HashSet::new(),
+            cells: HashMap::new(),
+            piles: Piles::default(),
+            chunks: Chunks::default(),
+            in_flight: InFlight::default(),
+            dropped_files: Vec::new(),
+            types_changed: HashSet::new(),
+        }
+    }
+
     /// Whether all that the change was decided from still holds.
     fn admits(&self, change: &Change) -> Result<bool, Error> {
         for job in &change.jobs {
@@ -214,10 +238,15 @@ impl<'a> Group<'a> {
         }
         for name in &change.dropped {
             if name.len > BODY_SMALL_MAX as u64 {
-                self.dropped_files.push((id, *name));
+                if !self.store.keep_dropped(change, *name, None) {
+                    self.dropped_files.push((id, *name));
+                }
                 continue;
             }
             let before = self.store.read_pieces(self.trees, id, *name)?;
+            if let Some(bytes) = &before {
+                self.store.keep_dropped(change, *name, Some(bytes));
+            }
             self.in_flight.bodies.push((id, name.part, name.seq, before));
             for number in 0..keys::pieces(name.len) {
                 self.piles.bodies.remove(&keys::piece(id, *name, number));

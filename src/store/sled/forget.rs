@@ -7,7 +7,6 @@ use std::collections::{BTreeMap, HashSet};
 
 use super::super::Error;
 use super::super::chunk::Chunk;
-use super::super::codec::{self, Kind};
 use super::commit::{end_row, key_row};
 use super::writer::{Piles, Writer};
 use super::{Sled, Trees, failure, keys, read};
@@ -38,8 +37,6 @@ impl Sled {
         writer.floor = writer.floor.max(positions.last().copied().unwrap_or(Position::ZERO).next());
         self.thin_out(trees, &positions, &leaving, &mut piles)?;
         writer.put_types(&changed, &mut piles);
-        let last = writer.next.0 - 1;
-        let standing = |floor: Position| codec::encode(Kind::Own, &(floor.0, last));
         {
             let mut shown = self.shown();
             shown.bounds.floor = writer.floor;
@@ -47,11 +44,11 @@ impl Sled {
         }
         let steps = || Steps::from_iter([Step::Trim]);
         if fault::is_broken(Breach::FloorAfterRemoval) {
-            piles.cells.put(keys::STANDING, standing(old_floor));
+            piles.cells.put(keys::STANDING, writer.standing(old_floor));
             self.write_through(trees, &std::mem::take(&mut piles), steps)?;
             fault::point(Point::BeforeFloor);
         }
-        piles.cells.put(keys::STANDING, standing(writer.floor));
+        piles.cells.put(keys::STANDING, writer.standing(writer.floor));
         self.write_through(trees, &piles, steps)?;
         for (id, head) in &leaving {
             large_bodies(head).for_each(|name| self.remove_body_file(*id, name));

@@ -5,7 +5,7 @@
 
 use std::fs::{self, File, TryLockError};
 use std::io::{Read, Seek, Write};
-use std::path::{Path, PathBuf};
+use std::path::Path;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::sync::{Arc, Mutex};
 use std::time::Duration;
@@ -17,15 +17,16 @@ use super::reached::{Extent, Reached, Standing};
 use super::shown::Shown;
 use super::writer::{TypeRow, Writer};
 use super::{
-    BeforeSync, Options, Sled, Trees, contained, failure, files, keys, reached, read, refusal, segments, verify,
+    BeforeSync, Options, Sled, Trees, contained, failure, files, keys, make, reached, read, refusal, segments, settle,
+    verify,
 };
 use crate::fault::{self, Breach, Point};
-use crate::job::{Epoch, Job, Position};
+use crate::job::{BODY_SMALL_MAX, Epoch, Job, Position};
 
 /// The layout of records and keys; another one is refused.
 pub const FORMAT: u32 = 1;
 /// The file that says what the directory is.
-const MARKER: &str = "FORMAT";
+pub const MARKER: &str = "FORMAT";
 /// The file whose lock keeps others out; it says who has it.
 const LOCK: &str = "LOCK";
 /// How long a lock that somebody else has is waited for: a killed process gives it up a moment later.
@@ -35,13 +36,23 @@ const LOCK_LOOKS: u32 = 250;
 /// Opens what is there, or makes it.
 pub fn open(options: &Options, before_sync: Option<BeforeSync>) -> Result<Sled, Error> {
     let dir = &options.dir;
+    settle::undo(dir)?;
     if is_absent(dir)?
         && let Err(error) = create(dir)
         && is_absent(dir)?
     {
         return Err(error);
     }
-    let (mut store, doubts) = open_existing(options, before_sync)?;
+    check_marker(dir)?;
+    let store = open_held(options, before_sync, lock(dir)?)?;
+    settle::clear(dir);
+    Ok(store)
+}
+
+/// Opens what is there, whose lock is held, for use.
+pub fn open_held(options: &Options, before_sync: Option<BeforeSync>, lock: File) -> Result<Sled, Error> {
+    let dir = &options.dir;
+    let (mut store, doubts) = open_locked(options, before_sync, lock)?;
     let ready = contained(|| {
         store.with_trees(|trees| {
             store.settle_doubts(trees, &doubts)?;
@@ -55,10 +66,12 @@ pub fn open(options: &Options, before_sync: Option<BeforeSync>) -> Result<Sled, 
 
 /// Opens what is there and leaves it as it is, for `verify`.
 pub fn open_as_it_is(options: &Options) -> Result<(Sled, Doubts), Error> {
+    settle::undo(&options.dir)?;
     if is_absent(&options.dir)? {
         return Err(Error::Unavailable(format!("there is no store at {}", options.dir.display())));
     }
-    open_existing(options, None)
+    check_marker(&options.dir)?;
+    open_locked(options, None, lock(&options.dir)?)
 }
 
 /// What opening by itself did not settle.
@@ -69,10 +82,8 @@ pub struct Doubts {
     pub standing: Standing,
 }
 
-fn open_existing(options: &Options, before_sync: Option<BeforeSync>) -> Result<(Sled, Doubts), Error> {
+fn open_locked(options: &Options, before_sync: Option<BeforeSync>, lock: File) -> Result<(Sled, Doubts), Error> {
     let dir = &options.dir;
-    check_marker(dir)?;
-    let lock = lock(dir)?;
     files::remove_unfinished_snapshots(dir).map_err(refusal(format!("cannot clean {}", dir.display())))?;
     require_data(dir)?;
     let suspicion = segments::suspicion(dir).map_err(refusal(format!("cannot read {}", dir.display())))?;
@@ -101,7 +112,7 @@ fn advise(dir: &Path, error: Error) -> Error {
 }
 
 /// Whether there is nothing at all: no directory, or an empty one.
-fn is_absent(dir: &Path) -> Result<bool, Error> {
+pub fn is_absent(dir: &Path) -> Result<bool, Error> {
     match fs::read_dir(dir) {
         Ok(mut entries) => Ok(entries.next().is_none()),
         Err(error) if error.kind() == std::io::ErrorKind::NotFound => Ok(true),
@@ -109,11 +120,11 @@ fn is_absent(dir: &Path) -> Result<bool, Error> {
     }
 }
 
-fn marker() -> String {
+pub fn marker() -> String {
     format!("longhaul store, format {FORMAT}\n")
 }
 
-fn check_marker(dir: &Path) -> Result<(), Error> {
+pub fn check_marker(dir: &Path) -> Result<(), Error> {
     let corrupt = |why: String| Error::Corrupt { at: dir.display().to_string(), why };
     match fs::read(dir.join(MARKER)) {
         Ok(bytes) if bytes == marker().as_bytes() => Ok(()),
@@ -146,13 +157,15 @@ fn require_data(dir: &Path) -> Result<(), Error> {
 }
 
 /// Takes the directory for this process.
-fn lock(dir: &Path) -> Result<File, Error> {
+pub fn lock(dir: &Path) -> Result<File, Error> {
     let path = dir.join(LOCK);
     let what = || format!("cannot lock {}", path.display());
     let options = File::options().read(true).write(true).create(true).truncate(false).clone();
     let mut file = options.open(&path).map_err(refusal(what()))?;
     for _ in 0..LOCK_LOOKS {
         match file.try_lock() {
+            // A compaction gave up the lock of a store that is no longer here: look at the one that is.
+            Ok(()) if !is_at(&file, &path) => file = options.open(&path).map_err(refusal(what()))?,
             Ok(()) => {
                 // Only for those who find it locked: a disk that has no room for it keeps nobody from opening.
                 let _ = file.set_len(0).and_then(|()| write!(file, "{}", std::process::id()));
@@ -168,11 +181,17 @@ fn lock(dir: &Path) -> Result<File, Error> {
     Err(Error::Locked(format!("{} is used by {who}", dir.display())))
 }
 
+/// Whether the path still leads to this file.
+fn is_at(file: &File, path: &Path) -> bool {
+    use std::os::unix::fs::MetadataExt;
+    let same = |one: fs::Metadata, other: fs::Metadata| (one.dev(), one.ino()) == (other.dev(), other.ino());
+    file.metadata().and_then(|one| Ok(same(one, fs::metadata(path)?))).unwrap_or(false)
+}
+
 /// Makes a store apart, closed and synced, and moves it into place: a kill leaves either nothing or all of it.
 fn create(dir: &Path) -> Result<(), Error> {
     let what = || format!("cannot make {}", dir.display());
-    let mut new: PathBuf = dir.to_path_buf();
-    new.set_file_name(format!("{}.new", dir.file_name().unwrap_or_default().to_string_lossy()));
+    let new = make::beside(dir, "new");
     fs::create_dir_all(&new).map_err(refusal(what()))?;
     let held = lock(&new)?;
     if !is_absent(dir)? {
@@ -180,23 +199,7 @@ fn create(dir: &Path) -> Result<(), Error> {
         return Ok(());
     }
     wipe(&new).map_err(refusal(what()))?;
-    contained(|| {
-        fs::create_dir_all(new.join(FOLDER)).map_err(refusal(what()))?;
-        let db = start(&new, 1024 * 1024)?;
-        for tree in ["live", "jobs", "bodies", "events", "index", "keys"] {
-            db.open_tree(tree).map_err(failure)?;
-        }
-        let cells = db.open_tree("cells").map_err(failure)?;
-        cells.insert(keys::FORMAT, codec::encode(Kind::Own, &FORMAT)).map_err(failure)?;
-        let epoch = mint_epoch();
-        cells.insert(keys::EPOCH, codec::encode(Kind::Own, &epoch)).map_err(failure)?;
-        db.flush().map_err(failure)?;
-        drop((db, cells));
-        let data = File::open(new.join(segments::DATA)).map_err(refusal(what()))?;
-        let bounds = Bounds { epoch, floor: Position(1), last: Position::ZERO };
-        Reached::anew(&new, &Extent::of(&bounds, &data)).map(drop).map_err(refusal(what()))
-    })?;
-    fs::write(new.join(MARKER), marker()).map_err(refusal(what()))?;
+    make::empty(&new, mint_epoch())?;
     files::sync(&new).map_err(refusal(what()))?;
     fault::point(Point::Creating);
     fs::rename(&new, dir).map_err(refusal(what()))?;
@@ -206,7 +209,7 @@ fn create(dir: &Path) -> Result<(), Error> {
 }
 
 /// Removes what an earlier attempt at making the store left, except the lock.
-fn wipe(new: &Path) -> std::io::Result<()> {
+pub fn wipe(new: &Path) -> std::io::Result<()> {
     for entry in fs::read_dir(new)? {
         let entry = entry?;
         if entry.file_type()?.is_dir() {
@@ -219,7 +222,7 @@ fn wipe(new: &Path) -> std::io::Result<()> {
 }
 
 /// sled itself. Its own lock may be held a moment longer than ours.
-fn start(dir: &Path, cache_bytes: u64) -> Result<::sled::Db, Error> {
+pub fn start(dir: &Path, cache_bytes: u64) -> Result<::sled::Db, Error> {
     let config = ::sled::Config::new().path(dir).cache_capacity(cache_bytes).flush_every_ms(None);
     for _ in 1..LOCK_LOOKS {
         match config.open() {
@@ -304,6 +307,7 @@ fn assemble(options: &Options, trees: Trees, lock: File, before_sync: Option<Bef
         failed: AtomicBool::new(false),
         on_failure: std::sync::OnceLock::new(),
         before_sync,
+        pins: super::pin::Pins::default(),
         reached: None,
         lock: Mutex::new(Some(lock)),
     })
@@ -354,7 +358,9 @@ impl Sled {
             let named = file_named(&entry.file_name().to_string_lossy());
             let kept = match named {
                 Some((job, part, seq)) => {
-                    let names = |job: &Job| job.bodies().any(|name| name.part == part && name.seq == seq);
+                    let large = |len: u64| len > BODY_SMALL_MAX as u64;
+                    let names =
+                        |job: &Job| job.bodies().any(|name| name.part == part && name.seq == seq && large(name.len));
                     self.read_job(trees, job)?.is_some_and(|head| names(&head.job))
                 }
                 // Somebody else's: not ours to remove.

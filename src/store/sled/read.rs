@@ -144,7 +144,7 @@ impl Sled {
     }
 
     /// About `limit` entries from `from` on, in flight or not.
-    fn page(&self, trees: &Trees, from: Position, limit: usize) -> Result<Vec<Logged>, Error> {
+    pub(super) fn page(&self, trees: &Trees, from: Position, limit: usize) -> Result<Vec<Logged>, Error> {
         let mut found = Vec::new();
         let start = self.chunk_around(trees, from)?;
         let next = start.as_ref().map_or(Position::ZERO, |(first, _)| first.next());

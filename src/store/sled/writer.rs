@@ -65,6 +65,11 @@ impl Writer {
         let types = kept.map(|(job_type, row)| (Arc::clone(job_type), row.kept)).collect();
         ShownTypes { numbers: Arc::new(numbers), totals: Arc::new(Totals { types }) }
     }
+
+    /// The cell that says where the log stands, with that floor.
+    pub fn standing(&self, floor: Position) -> Vec<u8> {
+        codec::encode(Kind::Own, &(floor.0, self.next.0 - 1))
+    }
 }
 
 /// The writes to one tree.

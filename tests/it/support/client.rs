@@ -76,6 +76,15 @@ impl Client {
         read(request.call()?)
     }
 
+    /// HEAD.
+    pub fn head(&self, path: &str) -> Answer {
+        let mut request = self.agent.head(self.url(path));
+        for (name, value) in self.headers(&[]) {
+            request = request.header(name, value);
+        }
+        read(request.call().expect("the server answers")).expect("no body")
+    }
+
     /// POST with header fields.
     pub fn post_with(&self, path: &str, headers: &[(&str, &str)], body: &[u8]) -> Result<Answer, ureq::Error> {
         let mut request = self.agent.post(self.url(path));
