@@ -51,6 +51,8 @@ use crate::support::{TRIAL, is_long};
 const KEPT: usize = 12;
 /// Images of one recording.
 const IMAGES: u64 = 300;
+/// Most images that are kept because they lost something.
+const LOST_MAX: u64 = 5;
 /// Images opened at once.
 const JUDGES: u64 = 2;
 
@@ -148,6 +150,7 @@ fn losses(recording: &Recording, images: u64, seed: u64, keeps: bool) -> Vec<Str
     std::fs::write(&config, still()).expect("the configuration is written");
     let next = AtomicU64::new(0);
     let losses = Mutex::new(Vec::new());
+    let kept = AtomicU64::new(if keeps { 0 } else { LOST_MAX });
     let judge_images = || {
         while let number = next.fetch_add(1, Ordering::Relaxed)
             && number < images
@@ -155,7 +158,7 @@ fn losses(recording: &Recording, images: u64, seed: u64, keeps: bool) -> Vec<Str
             let place = tmp.path().join(number.to_string());
             let image = Image { recording, seed, number };
             let mut found = image.judge(&place, &config);
-            if keeps && !found.is_empty() {
+            if !found.is_empty() && kept.fetch_add(1, Ordering::Relaxed) < LOST_MAX {
                 let kept = std::env::temp_dir().join(format!("longhaul-lost-{seed}-{number}"));
                 // What an earlier run kept under this name.
                 let _ = std::fs::remove_dir_all(&kept);
@@ -254,7 +257,7 @@ fn cut_again(disk: &Disk<'_>, first: Mood, chance: &mut Chance, into: &Path) -> 
 fn check(recording: &Recording) {
     let tmp = folder();
     let image = tmp.path().join("whole");
-    Disk::after(recording.root, &recording.records).cut(Mood::Kept, &mut Chance::new(0, 0), &image);
+    Disk::after(recording.root, &recording.records).copy(Mood::Kept, &mut Chance::new(0, 0), &image);
     let difference = disk::difference(&recording.folder(), &image);
     assert!(difference.is_empty(), "the recorder has missed something: {difference:?}");
 }
