@@ -4,6 +4,7 @@
 
 use std::fs::{self, File};
 use std::io;
+use std::os::unix::fs::MetadataExt;
 use std::path::Path;
 
 use super::super::{Error, Health};
@@ -48,18 +49,17 @@ pub fn sync(dir: &Path) -> io::Result<()> {
 }
 
 /// Puts the names of the store's directory and of the folders above on disk: a server that made or moved one may have died
-/// before it did so itself. Ends where the folders are no longer ours.
+/// before it did so itself. Ends where the disk does, and where the folders are no longer ours.
 pub fn sync_above(dir: &Path) -> io::Result<()> {
-    for folder in std::path::absolute(dir)?.ancestors().skip(1) {
+    let disk = fs::metadata(dir)?.dev();
+    for folder in fs::canonicalize(dir)?.ancestors().skip(1) {
+        if fs::metadata(folder)?.dev() != disk {
+            return Ok(());
+        }
         match sync_folder(folder) {
-            Ok(()) => {}
-            Err(error) => match error.kind() {
-                // What we may not read, or is no disk, we have not changed.
-                io::ErrorKind::PermissionDenied | io::ErrorKind::ReadOnlyFilesystem | io::ErrorKind::InvalidInput => {
-                    return Ok(());
-                }
-                _ => return Err(error),
-            },
+            // What we may not read, we have not changed.
+            Err(error) if error.kind() == io::ErrorKind::PermissionDenied => return Ok(()),
+            synced => synced?,
         }
     }
     Ok(())

@@ -7,8 +7,9 @@ use std::borrow::Cow;
 use std::collections::{BTreeMap, HashMap};
 use std::ffi::{OsStr, OsString};
 use std::fs;
-use std::os::unix::fs::MetadataExt;
+use std::os::unix::fs::{FileExt, MetadataExt};
 use std::path::Path;
+use std::time::UNIX_EPOCH;
 
 use super::chance::Chance;
 use super::record::{EVERYTHING, Record};
@@ -240,8 +241,14 @@ impl<'a> Disk<'a> {
         pending.push(change);
     }
 
-    /// Writes what may be left after a power cut now.
+    /// Writes what may be left after a power cut now, for a server to open.
     pub fn cut(&self, mood: Mood, chance: &mut Chance, into: &Path) {
+        self.copy(mood, chance, into);
+        ["REACHED", "REACHED.new"].iter().for_each(|name| keep_birth(&into.join("data/store").join(name)));
+    }
+
+    /// The same, byte for byte.
+    pub fn copy(&self, mood: Mood, chance: &mut Chance, into: &Path) {
         self.write_folder(ROOT, mood, chance, into);
     }
 
@@ -265,6 +272,21 @@ impl<'a> Disk<'a> {
             }
         }
     }
+}
+
+/// The store notes when this file was born, to know a copy of itself. A disk keeps that over a power cut, and an image of it
+/// cannot: so the note is brought in line with the image.
+fn keep_birth(path: &Path) {
+    let Ok(text) = fs::read_to_string(path) else { return };
+    let born = fs::metadata(path).and_then(|data| data.created()).ok();
+    let born = born.and_then(|born| born.duration_since(UNIX_EPOCH).ok());
+    let (Some(born), Some((before, rest))) = (born, text.split_once(", file born ")) else { return };
+    assert!(rest.contains(", checksum "), "another note: {text}");
+    let said = format!("{before}, file born {:020}.{:09}", born.as_secs(), born.subsec_nanos());
+    let note = format!("{said}, checksum {:08x}", crc32fast::hash(said.as_bytes()));
+    // In place: the file must stay the same.
+    let file = fs::File::options().write(true).open(path).expect("the image's own file");
+    file.write_all_at(format!("{note:<width$}\n", width = text.len() - 1).as_bytes(), 0).expect("a note");
 }
 
 /// What may be left of a file.

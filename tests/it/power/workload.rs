@@ -4,6 +4,7 @@
 
 use std::io;
 use std::sync::{Condvar, Mutex};
+use std::time::Duration;
 
 use serde_json::{Value, json};
 
@@ -32,6 +33,9 @@ pub enum Known {
     Canceling(String),
 }
 
+/// Longest wait for the next fact: a bound, not a measure.
+const FACT_MAX: Duration = Duration::from_secs(120);
+
 /// What all clients of one recording know.
 #[derive(Default)]
 pub struct Journal {
@@ -54,7 +58,9 @@ impl Journal {
     pub fn wait_for(&self, count: usize) {
         let mut known = self.known.lock().expect("the journal");
         while known.len() < count {
-            known = self.grown.wait(known).expect("the journal");
+            let (more, waited) = self.grown.wait_timeout(known, FACT_MAX).expect("the journal");
+            assert!(!waited.timed_out(), "nobody learns anything any more");
+            known = more;
         }
     }
 
