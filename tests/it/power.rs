@@ -35,7 +35,6 @@ use std::path::Path;
 use std::sync::Mutex;
 use std::sync::atomic::{AtomicU64, Ordering};
 
-use longhaul::fault::Breach;
 use serde_json::json;
 
 use chance::Chance;
@@ -234,7 +233,7 @@ fn mood(chance: &mut Chance) -> Mood {
 /// The power goes again while a server opens what the first cut has left.
 fn cut_again(disk: &Disk<'_>, first: Mood, chance: &mut Chance, into: &Path) -> Result<Mood, String> {
     let recording;
-    let recorder = Recorder::new(Some(Breach::CopyUnnoticed.name()));
+    let recorder = Recorder::new(None);
     disk.cut(first, chance, &recorder.root());
     let mut disk = Disk::of(&recorder.root());
     let death = if chance.below(3) > 0 { Death::Records(1 + chance.below(60) as u64) } else { Death::Never };

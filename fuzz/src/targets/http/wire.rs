@@ -58,7 +58,6 @@ pub fn read_to_end(bytes: &[u8]) -> Option<Reply> {
         return read_to_end(rest);
     }
     let body = match reply.header("transfer-encoding") {
-        _ if method == "HEAD" => Vec::new(),
         Some(_) => chunks(rest).ok()?.0,
         None => rest.to_vec(),
     };

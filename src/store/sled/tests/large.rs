@@ -57,6 +57,7 @@ fn most_memory() -> u64 {
     line.and_then(|line| line.split_whitespace().next()?.parse().ok()).unwrap_or(0_u64) / 1024
 }
 
+#[expect(clippy::print_stdout, reason = "what was measured is for whoever asks for it")]
 #[test]
 fn a_long_history_opens_and_is_verified() {
     let jobs = number("LONGHAUL_JOBS", 3_000).next_multiple_of(128);
