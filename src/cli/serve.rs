@@ -63,7 +63,7 @@ impl From<store::Error> for NoStart {
 impl From<events::Error> for NoStart {
     fn from(error: events::Error) -> Self {
         match error {
-            events::Error::Unreadable(error) => Self::Store(error),
+            events::Error::Unreadable(error) => Self::Store(advised(error)),
             other @ (events::Error::Busy | events::Error::Forgotten) => Self::Other(format!("the log: {other:?}")),
         }
     }
@@ -72,10 +72,25 @@ impl From<events::Error> for NoStart {
 impl From<Fatal> for NoStart {
     fn from(fatal: Fatal) -> Self {
         match fatal {
-            Fatal::Store(error) => Self::Store(error),
+            Fatal::Store(error) => Self::Store(advised(error)),
             Fatal::Bug(why) => Self::Other(why),
             Fatal::Closed => Self::Other("the core ended".into()),
         }
+    }
+}
+
+/// Damage that opening did not meet, with what to do about it.
+fn advised(error: store::Error) -> store::Error {
+    match error {
+        store::Error::Corrupt { at, why } => {
+            let why =
+                format!("{why}. Put the directory back from a backup; `longhaul verify` says what is wrong with it");
+            store::Error::Corrupt { at, why }
+        }
+        other @ (store::Error::Unavailable(_)
+        | store::Error::Body { .. }
+        | store::Error::Locked(_)
+        | store::Error::Full(_)) => other,
     }
 }
 
