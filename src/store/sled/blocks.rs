@@ -18,8 +18,8 @@ const BLOCK: usize = 64 * 1024;
 const SUM: usize = 4;
 
 /// How long the file of a body is.
-pub fn file_len(len: u64) -> u64 {
-    len + len.div_ceil(BLOCK as u64) * SUM as u64
+pub const fn file_len(len: u64) -> u64 {
+    len.saturating_add(len.div_ceil(BLOCK as u64).saturating_mul(SUM as u64))
 }
 
 /// What stands behind the bytes of a body.
