@@ -14,7 +14,7 @@ no_process_is_left() {
 
 # The same test that `cargo test` has run with the development build.
 session() {
-  LONGHAUL_BINARY=$CARGO_TARGET_DIR/release/longhaul timeout 900 cargo test --test it -- session
+  LONGHAUL_BINARY=$CARGO_TARGET_DIR/release/longhaul timeout 900 cargo test --test it -- session::
 }
 
 # fuzz SECONDS: each target for so long, two at a time: one for each of two cores. Without a sanitizer, since the crate has no
