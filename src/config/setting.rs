@@ -229,6 +229,8 @@ settings! {
         .or("");
     PERMANENT: Vec<ExitCode> = setting("permanent_exit_codes", "Exit codes that blame the input, besides 64, 65, 66, 77 and 78.")
         .or("");
+    ASK_HOLD: Millis = setting("ask_hold", "How long a program that asks is kept while it waits; then it is ended, and started again with the answers.")
+        .or("30s").within("0s", "1d");
 }
 
 settings! {
@@ -293,7 +295,7 @@ mod tests {
         check_all!(SESSION_TTL HELPERS MAX_ATTEMPTS BASE_DELAY MAX_DELAY JITTER MAX_INTERRUPTIONS TYPE TITLE);
         check_all!(DESCRIPTION TIMEOUT EXPIRES_IN CONCURRENCY TASK_SUPPORT INLINE_WAIT ON_INTERRUPT CANCEL_GRACE);
         check_all!(TOOL_KEEP TOOL_KEEP_FAILED TOOL_MAX_JOBS TOOL_MAX_BYTES);
-        check_all!(MAX_RESULT ARGUMENTS OUTPUT ENV CWD TRANSIENT PERMANENT PACE TOKEN_NAME TOKEN_HASH SCOPES);
+        check_all!(MAX_RESULT ARGUMENTS OUTPUT ENV CWD TRANSIENT PERMANENT ASK_HOLD PACE TOKEN_NAME TOKEN_HASH SCOPES);
     }
 
     #[test]

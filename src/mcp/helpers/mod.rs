@@ -174,11 +174,12 @@ impl Context<'_> {
     }
 
     /// The job as contract 1 has it, without the payload; its result and partial as far as `budget` bytes go.
-    async fn view(&self, head: &Head, budget: &mut u64) -> Result<JobView, Refused> {
+    async fn view(&self, head: &Arc<Head>, budget: &mut u64) -> Result<JobView, Refused> {
         let bodies = Bodies {
             payload: None,
             result: self.body(head, result_of(head), budget).await?,
             partial: self.body(head, head.job.partial, budget).await?,
+            questions: self.endpoint.service.questions(head).await?,
         };
         Ok(JobView::new(head, bodies, &self.endpoint.links))
     }
@@ -207,6 +208,7 @@ fn result_of(head: &Head) -> Option<BodyRef> {
         crate::job::State::Completed(completion) => completion.result,
         crate::job::State::Pending
         | crate::job::State::InProgress { .. }
+        | crate::job::State::InputRequired
         | crate::job::State::Failed { .. }
         | crate::job::State::Canceled { .. } => None,
     }
