@@ -20,7 +20,7 @@ mod tail;
 #[cfg(test)]
 pub(crate) mod tests;
 
-pub use frame::{Writer, Written, cursor, reset};
+pub use frame::{Seen, Writer, Written, cursor, job_of, reset, split};
 pub use heads::{ENDED_MAX, Heads};
 pub use page::{PAGE_BYTES_MAX, PAGE_MAX, PAGE_SCAN_MAX, Page};
 pub use published::{Counters, PAUSE_PER_1000, PRELOAD_MAX, Published, Sizes};
