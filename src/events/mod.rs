@@ -16,17 +16,19 @@ mod readers;
 mod registry;
 mod replay;
 mod ring;
+mod seen;
 mod tail;
 #[cfg(test)]
 pub(crate) mod tests;
 
-pub use frame::{Seen, Writer, Written, cursor, job_of, reset, split};
+pub use frame::{Writer, Written, cursor, reset};
 pub use heads::{ENDED_MAX, Heads};
 pub use page::{PAGE_BYTES_MAX, PAGE_MAX, PAGE_SCAN_MAX, Page};
 pub use published::{Counters, PAUSE_PER_1000, PRELOAD_MAX, Published, Sizes};
 pub use readers::{Answer, Busy, QUESTIONS_MAX, READERS, Readers};
 pub use registry::{Registry, Wait};
 pub use ring::{RING_BYTES_MAX, RING_ENTRIES_MAX, SLICE_MAX};
+pub use seen::{Seen, job_of, split};
 pub use tail::Tail;
 
 /// What a reader follows.
