@@ -3,6 +3,7 @@
 //! In: a message already told apart by its era. Out: a reply. The first rung of the ladder that fails answers, before anything is done.
 
 use std::borrow::Cow;
+use std::sync::Arc;
 
 use base64::Engine;
 use base64::engine::general_purpose::STANDARD;
@@ -10,33 +11,48 @@ use base64::engine::general_purpose::STANDARD;
 use super::era::{Meta, Revision};
 use super::headers::{Headers, text, value};
 use super::legacy::{INSTRUCTIONS, unknown_method};
+use super::log::Level;
 use super::reply::{Members, Reply};
 use super::rpc::{self, Error, HEADER_MISMATCH, INVALID_PARAMS, Kind, Message, UNSUPPORTED_VERSION};
 use super::tools::{self, Call};
-use super::{Endpoint, params};
+use super::work::Outcome;
+use super::{Endpoint, listen, params};
 
 /// How long a client may keep `tools/list` and `server/discover`, in milliseconds: they change with a restart only.
 pub const LIST_TTL_MS: u64 = 300_000;
 
 /// A request or notification of the era without sessions.
-pub(super) async fn answer(endpoint: &Endpoint, message: &Message<'_>, headers: &dyn Headers, call: Call<'_>) -> Reply {
+pub(super) async fn answer(
+    endpoint: &Arc<Endpoint>,
+    message: &Message<'_>,
+    headers: &dyn Headers,
+    call: Call<'_>,
+) -> Reply {
     let Kind::Request(id) = message.kind else { return Reply::Accepted };
     let outcome = match climb(message, &call.meta, headers) {
         Ok(()) => dispatch(endpoint, message, headers, &call).await,
         Err(error) => Err(error),
     };
-    Reply::of(id, Revision::July2026, outcome)
+    Reply::of(id, call.asker(None), call.token(), outcome)
 }
 
 async fn dispatch(
-    endpoint: &Endpoint,
+    endpoint: &Arc<Endpoint>,
     message: &Message<'_>,
     headers: &dyn Headers,
     call: &Call<'_>,
-) -> Result<Members, Error> {
+) -> Result<Outcome, Error> {
+    if call.meta.level.is_some_and(|raw| Level::of_json(raw.get()).is_none()) {
+        let text = "params._meta[\"io.modelcontextprotocol/logLevel\"] is not the name of a level";
+        return Err(Error::answered(INVALID_PARAMS, text));
+    }
     match &*message.method {
-        "server/discover" => Ok(discover(endpoint)),
-        "tools/list" => endpoint.lists.page(Revision::July2026, message.params.cursor),
+        "server/discover" => Ok(discover(endpoint).into()),
+        "tools/list" => endpoint.lists.page(Revision::July2026, message.params.cursor).map(Outcome::Ready),
+        "subscriptions/listen" => {
+            let id = message.id().unwrap_or_default();
+            listen::listen(endpoint, call.viewer, id, message).await
+        }
         "tools/call" => {
             params::check(endpoint, call, headers)?;
             tools::call(endpoint, call).await
@@ -131,7 +147,7 @@ fn discover(endpoint: &Endpoint) -> Members {
         json.extend_from_slice(b",\"instructions\":");
         rpc::push_string(&mut json, INSTRUCTIONS);
     }
-    Members { json, job: None }
+    Members { json, ..Members::default() }
 }
 
 #[cfg(test)]

@@ -6,3 +6,4 @@ mod ladders;
 mod results;
 mod rig;
 mod sessions;
+mod streams;
