@@ -176,7 +176,7 @@ settings! {
         .within("1ms", "3650d");
     CONCURRENCY: u32 = setting("concurrency", "Most attempts at once; without it as many as there are workers.")
         .within("1", "1024");
-    TASK_SUPPORT: TaskSupport = setting("task_support", "Whether a call may become an MCP task.")
+    TASK_SUPPORT: TaskSupport = setting("task_support", "Whether a call becomes an MCP task: `auto`, where the client knows tasks; `never`; `required`, and clients that know none cannot call it.")
         .or("auto");
     INLINE_WAIT: Millis = setting("inline_wait", "How long a call waits for the result before it answers a handle.")
         .or("0s").within("0s", "10m");

@@ -6,6 +6,7 @@ use serde::Deserialize;
 use serde_json::value::RawValue;
 
 use super::rpc::{Kind, is_object, present};
+use super::session::Abilities;
 
 /// A protocol revision whose results we can write.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -37,6 +38,14 @@ impl Revision {
         match self {
             Self::March2025 => false,
             Self::June2025 | Self::November2025 | Self::July2026 => true,
+        }
+    }
+
+    /// Whether its sessions have tasks.
+    pub(super) const fn has_tasks(self) -> bool {
+        match self {
+            Self::November2025 => true,
+            Self::March2025 | Self::June2025 | Self::July2026 => false,
         }
     }
 
@@ -144,6 +153,12 @@ pub(super) struct Meta<'a> {
 }
 
 impl<'a> Meta<'a> {
+    /// What the envelope says that the client can do.
+    pub(super) fn abilities(&self) -> Abilities {
+        let read = |raw: &RawValue| serde_json::from_str(raw.get()).unwrap_or_default();
+        self.capabilities.map(|raw| Abilities::of(&read(raw))).unwrap_or_default()
+    }
+
     /// Reads `params._meta`; nothing is said if it is absent.
     ///
     /// # Errors

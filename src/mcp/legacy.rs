@@ -16,7 +16,7 @@ use super::rpc::{self, Error, INVALID_PARAMS, INVALID_REQUEST, Kind, METHOD_NOT_
 use super::session::{Abilities, Lookup, Session};
 use super::tools::{self, Call};
 use super::work::Outcome;
-use super::{Endpoint, refusal, subscriptions};
+use super::{Endpoint, refusal, subscriptions, tasks};
 use crate::service::Viewer;
 
 /// What clients tell their model about this server.
@@ -73,7 +73,11 @@ fn opened(endpoint: &Endpoint, id: &str, session: &Session) -> Reply {
     let mut body = rpc::open_result(id, 1_024);
     body.extend_from_slice(b"{\"protocolVersion\":");
     rpc::push_string(&mut body, session.revision.name());
-    body.extend_from_slice(b",\"capabilities\":{\"logging\":{},\"tools\":{}},\"serverInfo\":");
+    body.extend_from_slice(b",\"capabilities\":{\"logging\":{},\"tools\":{}");
+    if session.revision.has_tasks() {
+        body.extend_from_slice(b",\"tasks\":{\"list\":{},\"cancel\":{},\"requests\":{\"tools\":{\"call\":{}}}}");
+    }
+    body.extend_from_slice(b"},\"serverInfo\":");
     body.extend_from_slice(SERVER_INFO.as_bytes());
     if endpoint.helpers.is_some() {
         body.extend_from_slice(b",\"instructions\":");
@@ -128,9 +132,10 @@ pub(super) async fn answer(
         note(message, &session);
         return Reply::Accepted;
     };
-    let call = Call { revision: session.revision, ..call };
+    let (revision, abilities) = (session.revision, session.abilities);
+    let call = Call { revision, abilities, session: Some(&session), ..call };
     let outcome = dispatch(endpoint, message, &session, &call).await;
-    let asker = call.asker(Some(session));
+    let asker = call.asker(Some(session.clone()));
     Reply::of(id, asker, call.token(), outcome)
 }
 
@@ -148,6 +153,9 @@ async fn dispatch(
         }
         "tools/list" => endpoint.lists.page(session.revision, message.params.cursor).map(Outcome::Ready),
         "tools/call" => tools::call(endpoint, call).await,
+        task if session.revision.has_tasks() && task.starts_with("tasks/") => {
+            tasks::legacy::answer(endpoint, call, task).await.unwrap_or_else(|| Err(unknown_method(200, task)))
+        }
         other => Err(unknown_method(200, other)),
     }
 }

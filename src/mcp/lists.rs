@@ -12,7 +12,7 @@ use super::modern::LIST_TTL_MS;
 use super::reply::Members;
 use super::rpc::{self, Error, INVALID_PARAMS};
 use crate::job::Status;
-use crate::service::Tool;
+use crate::service::{TaskSupport, Tool};
 
 /// The page in each revision.
 pub(super) struct Lists {
@@ -48,7 +48,12 @@ impl Lists {
 
 fn page<'a>(revision: Revision, tools: impl Iterator<Item = &'a Tool>) -> Vec<u8> {
     let mut json = b"\"tools\":".to_vec();
-    rpc::push_value(&mut json, &tools.map(|tool| entry(revision, tool)).collect::<Vec<_>>());
+    // A tool that is always a task cannot be called where there are none.
+    let can_be_called = |tool: &&Tool| {
+        tool.task_support != TaskSupport::Required || revision.has_tasks() || revision.is_modern()
+    };
+    let entries: Vec<_> = tools.filter(can_be_called).map(|tool| entry(revision, tool)).collect();
+    rpc::push_value(&mut json, &entries);
     if revision.is_modern() {
         json.extend_from_slice(format!(",\"ttlMs\":{LIST_TTL_MS},\"cacheScope\":\"private\"").as_bytes());
     }
@@ -69,7 +74,16 @@ fn entry(revision: Revision, tool: &Tool) -> Map<String, Value> {
     set("inputSchema", Some(tool.input_schema.clone()));
     set("outputSchema", tool.output_schema.as_ref().and_then(|schema| output(revision, &tool.name, schema)));
     set("annotations", tool.annotations.clone());
+    set("execution", revision.has_tasks().then(|| json!({ "taskSupport": task_support(tool) })));
     entry
+}
+
+fn task_support(tool: &Tool) -> &'static str {
+    match tool.task_support {
+        TaskSupport::Auto => "optional",
+        TaskSupport::Never => "forbidden",
+        TaskSupport::Required => "required",
+    }
 }
 
 /// What a call may answer: the handle or the result. Never the result alone, as any job may outlast its `inline_wait`.

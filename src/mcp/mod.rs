@@ -26,6 +26,7 @@ mod log;
 mod modern;
 mod params;
 mod pending;
+mod questions;
 mod ranges;
 mod refusal;
 mod reply;
@@ -36,6 +37,7 @@ mod session;
 mod standing;
 mod stream;
 mod subscriptions;
+mod tasks;
 mod thread;
 mod tools;
 mod voice;
@@ -55,6 +57,7 @@ pub use rpc::ID_MAX;
 pub use session::{SEEN_EVERY, SESSIONS_MAX};
 pub use stream::Stream;
 pub use subscriptions::{SUBSCRIBED_BYTES_MAX, SUBSCRIPTIONS_MAX};
+pub use tasks::{POLL_EVERY_MS, TASKS_PAGE, TOKENS_MAX};
 pub use thread::{EVENT_ID_MAX, THREAD_ID_MAX};
 pub use voice::PROGRESS_EVERY;
 pub use work::SILENT_MAX;
@@ -186,7 +189,8 @@ impl Endpoint {
             Err(why) => return unread_meta(message, era, lookup, version, why),
         };
         let (viewer, body) = (&request.viewer, &request.body);
-        let call = Call { revision: Revision::July2026, viewer, body, params: message.params, meta };
+        let (revision, abilities) = (Revision::July2026, meta.abilities());
+        let call = Call { revision, viewer, body, params: message.params, meta, session: None, abilities };
         match era {
             Era::Modern => modern::answer(self, message, request.headers, call).await,
             Era::Handshake => legacy::initialize(self, message, viewer, version, lookup.presence()).await,

@@ -16,7 +16,7 @@ use super::reply::{Members, Reply};
 use super::rpc::{self, Error, HEADER_MISMATCH, INVALID_PARAMS, Kind, Message, UNSUPPORTED_VERSION};
 use super::tools::{self, Call};
 use super::work::Outcome;
-use super::{Endpoint, listen, params};
+use super::{Endpoint, listen, params, tasks};
 
 /// How long a client may keep `tools/list` and `server/discover`, in milliseconds: they change with a restart only.
 pub const LIST_TTL_MS: u64 = 300_000;
@@ -51,13 +51,16 @@ async fn dispatch(
         "tools/list" => endpoint.lists.page(Revision::July2026, message.params.cursor).map(Outcome::Ready),
         "subscriptions/listen" => {
             let id = message.id().unwrap_or_default();
-            listen::listen(endpoint, call.viewer, id, message).await
+            listen::listen(endpoint, call, id, message).await
         }
         "tools/call" => {
             params::check(endpoint, call, headers)?;
             tools::call(endpoint, call).await
         }
-        other => Err(unknown_method(404, other)),
+        other => match tasks::modern::answer(endpoint, call, other).await {
+            Some(answer) => answer,
+            None => Err(unknown_method(404, other)),
+        },
     }
 }
 
@@ -139,8 +142,9 @@ pub(super) fn mismatch(text: impl Into<String>) -> Error {
 
 fn discover(endpoint: &Endpoint) -> Members {
     let mut json = format!(
-        "\"supportedVersions\":[\"{}\"],\"capabilities\":{{\"tools\":{{}}}},\"ttlMs\":{LIST_TTL_MS},\"cacheScope\":\"private\"",
-        Revision::July2026.name()
+        "\"supportedVersions\":[\"{}\"],\"capabilities\":{{\"tools\":{{}},\"extensions\":{{\"{}\":{{}}}}}},\"ttlMs\":{LIST_TTL_MS},\"cacheScope\":\"private\"",
+        Revision::July2026.name(),
+        tasks::modern::EXTENSION
     )
     .into_bytes();
     if endpoint.helpers.is_some() {
