@@ -10,7 +10,7 @@ use super::reply::{Members, Reply, SERVER_INFO};
 use super::rpc::{self, Error, INVALID_PARAMS, INVALID_REQUEST, Kind, METHOD_NOT_FOUND, Message};
 use super::session::{Lookup, Session};
 use super::tools::{self, Call};
-use super::{Endpoint, refusal};
+use super::{Endpoint, capabilities, completion, prompts, refusal, resources};
 use crate::service::Viewer;
 
 /// What clients tell their model about this server.
@@ -57,7 +57,9 @@ fn opened(endpoint: &Endpoint, id: &str, session: &Session) -> Reply {
     let mut body = rpc::open_result(id, 1_024);
     body.extend_from_slice(b"{\"protocolVersion\":");
     rpc::push_string(&mut body, session.revision.name());
-    body.extend_from_slice(b",\"capabilities\":{\"tools\":{}},\"serverInfo\":");
+    body.extend_from_slice(b",\"capabilities\":");
+    body.extend_from_slice(capabilities::offered(endpoint).as_bytes());
+    body.extend_from_slice(b",\"serverInfo\":");
     body.extend_from_slice(SERVER_INFO.as_bytes());
     if endpoint.helpers.is_some() {
         body.extend_from_slice(b",\"instructions\":");
@@ -119,6 +121,12 @@ pub(super) async fn answer(
         "ping" => Ok(Members::default()),
         "tools/list" => endpoint.lists.page(revision, message.params.cursor),
         "tools/call" => tools::call(endpoint, &call).await,
+        "resources/list" => resources::list(endpoint, &call).await,
+        "resources/templates/list" => resources::templates(endpoint, &call),
+        "resources/read" => resources::read(endpoint, &call).await,
+        "prompts/list" if !endpoint.prompts.is_empty() => prompts::list(endpoint, &call),
+        "prompts/get" if !endpoint.prompts.is_empty() => prompts::get(endpoint, &call),
+        "completion/complete" => completion::complete(endpoint, &call).await,
         other => Err(unknown_method(200, other)),
     };
     Reply::of(id, revision, outcome)

@@ -13,24 +13,32 @@ use crate::job::Millis;
 use crate::service::{Catalogue, Detail, Links, Refused, Service, Viewer};
 
 mod accept;
+mod capabilities;
+mod completion;
 mod era;
+mod fill;
 mod headers;
 mod helpers;
 mod legacy;
 mod lists;
 mod modern;
 mod params;
+pub mod prompts;
 mod ranges;
 mod refusal;
 mod reply;
+pub mod resources;
 mod result;
 mod rpc;
 mod session;
 mod tools;
+mod view;
 
 #[cfg(test)]
 mod tests;
 
+pub use completion::VALUES_MAX;
+pub use fill::{FILLED_MAX, Fillable};
 pub use headers::Headers;
 pub use helpers::{JOBS_MAX, LIST_MAX, TIMEOUT_DEFAULT_MS, TIMEOUT_MAX_MS, is_helper};
 pub use modern::LIST_TTL_MS;
@@ -80,12 +88,22 @@ pub struct Options {
     pub helpers: bool,
     /// `mcp.session_ttl`: a session unused for so long is forgotten.
     pub session_ttl: Millis,
+    /// Configured resources and templates.
+    pub stock: resources::Stock,
+    /// Configured prompts.
+    pub prompts: Vec<prompts::Prompt>,
 }
 
 impl Default for Options {
     /// The defaults of contract 7.
     fn default() -> Self {
-        Self { base: String::new(), helpers: true, session_ttl: Millis::seconds(7 * 24 * 3_600) }
+        Self {
+            base: String::new(),
+            helpers: true,
+            session_ttl: Millis::seconds(7 * 24 * 3_600),
+            stock: resources::Stock::default(),
+            prompts: Vec::new(),
+        }
     }
 }
 
@@ -98,6 +116,9 @@ pub struct Endpoint {
     /// `None`: hidden.
     helpers: Option<Catalogue>,
     bound: params::ByTool,
+    stock: resources::Stock,
+    /// Empty: not offered.
+    prompts: Vec<prompts::Prompt>,
 }
 
 impl Endpoint {
@@ -116,7 +137,8 @@ impl Endpoint {
         let lists = lists::Lists::new(all.into_iter());
         let bound = params::read(tools());
         let links = Links { base: options.base, detail: Detail::Line };
-        Ok(Self { service, links, sessions, lists, helpers, bound })
+        let (stock, prompts) = (options.stock, options.prompts);
+        Ok(Self { service, links, sessions, lists, helpers, bound, stock, prompts })
     }
 
     /// Answers one request. Dropping the future is how the transport says that the client went away: a call of

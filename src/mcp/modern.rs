@@ -13,7 +13,7 @@ use super::legacy::{INSTRUCTIONS, unknown_method};
 use super::reply::{Members, Reply};
 use super::rpc::{self, Error, HEADER_MISMATCH, INVALID_PARAMS, Kind, Message, UNSUPPORTED_VERSION};
 use super::tools::{self, Call};
-use super::{Endpoint, params};
+use super::{Endpoint, capabilities, completion, params, prompts, resources};
 
 /// How long a client may keep `tools/list` and `server/discover`, in milliseconds: they change with a restart only.
 pub const LIST_TTL_MS: u64 = 300_000;
@@ -41,6 +41,12 @@ async fn dispatch(
             params::check(endpoint, call, headers)?;
             tools::call(endpoint, call).await
         }
+        "resources/list" => resources::list(endpoint, call).await,
+        "resources/templates/list" => resources::templates(endpoint, call),
+        "resources/read" => resources::read(endpoint, call).await,
+        "prompts/list" if !endpoint.prompts.is_empty() => prompts::list(endpoint, call),
+        "prompts/get" if !endpoint.prompts.is_empty() => prompts::get(endpoint, call),
+        "completion/complete" => completion::complete(endpoint, call).await,
         other => Err(unknown_method(404, other)),
     }
 }
@@ -123,8 +129,9 @@ pub(super) fn mismatch(text: impl Into<String>) -> Error {
 
 fn discover(endpoint: &Endpoint) -> Members {
     let mut json = format!(
-        "\"supportedVersions\":[\"{}\"],\"capabilities\":{{\"tools\":{{}}}},\"ttlMs\":{LIST_TTL_MS},\"cacheScope\":\"private\"",
-        Revision::July2026.name()
+        "\"supportedVersions\":[\"{}\"],\"capabilities\":{},\"ttlMs\":{LIST_TTL_MS},\"cacheScope\":\"private\"",
+        Revision::July2026.name(),
+        capabilities::offered(endpoint)
     )
     .into_bytes();
     if endpoint.helpers.is_some() {

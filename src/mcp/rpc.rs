@@ -105,7 +105,7 @@ pub(super) struct Params<'a> {
     pub meta: Option<&'a RawValue>,
     /// Of `tools/call` and `prompts/get`.
     pub name: Option<&'a RawValue>,
-    /// Of `tools/call`.
+    /// Of `tools/call` and `prompts/get`.
     pub arguments: Option<&'a RawValue>,
     /// Of the list methods.
     pub cursor: Option<&'a RawValue>,
@@ -113,6 +113,12 @@ pub(super) struct Params<'a> {
     pub protocol_version: Option<&'a RawValue>,
     /// Of `resources/read`.
     pub uri: Option<&'a RawValue>,
+    /// Of `completion/complete`.
+    pub reference: Option<&'a RawValue>,
+    /// Of `completion/complete`.
+    pub argument: Option<&'a RawValue>,
+    /// Of a retry that brings what was asked for (2026-07-28).
+    pub input_responses: Option<&'a RawValue>,
     /// Of `tasks/*`.
     pub task_id: Option<&'a RawValue>,
 }
@@ -209,6 +215,12 @@ enum Param {
     ProtocolVersion,
     #[serde(rename = "uri")]
     Uri,
+    #[serde(rename = "ref")]
+    Reference,
+    #[serde(rename = "argument")]
+    Argument,
+    #[serde(rename = "inputResponses")]
+    InputResponses,
     #[serde(rename = "taskId")]
     TaskId,
     #[serde(other)]
@@ -238,6 +250,9 @@ impl<'de> Visitor<'de> for ParamsVisitor {
                 Param::Cursor => (&mut params.cursor, "cursor"),
                 Param::ProtocolVersion => (&mut params.protocol_version, "protocolVersion"),
                 Param::Uri => (&mut params.uri, "uri"),
+                Param::Reference => (&mut params.reference, "ref"),
+                Param::Argument => (&mut params.argument, "argument"),
+                Param::InputResponses => (&mut params.input_responses, "inputResponses"),
                 Param::TaskId => (&mut params.task_id, "taskId"),
                 Param::Other => {
                     map.next_value::<IgnoredAny>()?;
