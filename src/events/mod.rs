@@ -16,6 +16,7 @@ mod readers;
 mod registry;
 mod replay;
 mod ring;
+mod seen;
 mod tail;
 #[cfg(test)]
 pub(crate) mod tests;
@@ -27,6 +28,7 @@ pub use published::{Counters, PAUSE_PER_1000, PRELOAD_MAX, Published, Sizes};
 pub use readers::{Answer, Busy, QUESTIONS_MAX, READERS, Readers};
 pub use registry::{Registry, Wait};
 pub use ring::{RING_BYTES_MAX, RING_ENTRIES_MAX, SLICE_MAX};
+pub use seen::{Seen, job_of, split};
 pub use tail::Tail;
 
 /// What a reader follows.

@@ -30,7 +30,7 @@ pub struct Parts {
     /// The façade.
     pub service: Arc<Service>,
     /// What `/mcp` answers with.
-    pub mcp: crate::mcp::Endpoint,
+    pub mcp: Arc<crate::mcp::Endpoint>,
     /// What `/metrics` shows.
     pub metrics: Arc<Metrics>,
     /// The time, and chance.
@@ -49,7 +49,7 @@ pub struct App {
     pub(super) heartbeat: Duration,
     pub(super) clock: Arc<dyn Clock>,
     pub(super) max_body: usize,
-    mcp: crate::mcp::Endpoint,
+    mcp: Arc<crate::mcp::Endpoint>,
     base: String,
     guard: Guard,
     auth: Auth,
@@ -114,7 +114,7 @@ impl App {
             Route::Mcp => {
                 let caller = self.auth.caller(&head.headers)?;
                 caller.needs(Scope::Submit)?;
-                mcp::answer(&self.mcp, head, body, caller.viewer, self.max_body).await
+                mcp::answer(self, &self.mcp, head, body, caller.viewer).await
             }
             Route::Jobs | Route::Feed | Route::Job(..) | Route::Backup | Route::Metrics => {
                 self.call_api(route, head, body).await

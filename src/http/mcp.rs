@@ -2,15 +2,25 @@
 //!
 //! Bounds the body; everything else about MCP, `Accept` and `Content-Type` included, is judged there.
 
-use hyper::body::Incoming;
+use std::future::Future;
+use std::pin::Pin;
+use std::sync::Arc;
+use std::task::{Context, Poll};
+
+use bytes::Bytes;
+use hyper::body::{Frame, Incoming};
 use hyper::header::{self, HeaderMap, HeaderName, HeaderValue};
 use hyper::http::request::Parts as Head;
 use hyper::{Response, StatusCode};
 
-use super::body::{Body, collect};
+use super::app::App;
+use super::body::{Body, Broken, collect};
+use super::heartbeat::Heartbeat;
 use super::problem::Problem;
-use crate::mcp::{Answer, Endpoint, Headers, Request};
+use super::streams::Permit;
+use crate::mcp::{Answer, Endpoint, Headers, Request, Stream};
 use crate::service::Viewer;
+use crate::shutdown::Phase;
 
 struct Sent<'a>(&'a HeaderMap);
 
@@ -23,22 +33,28 @@ impl Headers for Sent<'_> {
 /// Answers one request. Dropping the future tells `mcp` that the client went away.
 ///
 /// # Errors
-/// `too_large`, `bad_request`: the body could not be had.
+/// `too_large`, `bad_request`: the body could not be had. `too_many`: this principal has too many streams open.
 pub async fn answer(
-    endpoint: &Endpoint,
+    app: &App,
+    endpoint: &Arc<Endpoint>,
     head: &Head,
     body: Incoming,
     viewer: Viewer,
-    max_body: usize,
 ) -> Result<Response<Body>, Problem> {
-    let body = collect(body, max_body).await?;
+    let body = collect(body, app.max_body).await?;
+    let principal = viewer.principal.clone();
     let request = Request { verb: head.method.as_str(), headers: &Sent(&head.headers), body, viewer };
-    Ok(response(endpoint.handle(request).await))
+    let mut answer = endpoint.handle(request).await;
+    let body = match answer.stream.take() {
+        Some(stream) => Body::streaming(Pieces::new(app, stream, app.streams.enter(&principal)?)),
+        None => Body::whole(std::mem::take(&mut answer.body)),
+    };
+    Ok(response(answer, body))
 }
 
-fn response(answer: Answer) -> Response<Body> {
-    let Answer { status, content_type, headers, body } = answer;
-    let mut response = Response::new(Body::whole(body));
+fn response(answer: Answer, body: Body) -> Response<Body> {
+    let Answer { status, content_type, headers, .. } = answer;
+    let mut response = Response::new(body);
     *response.status_mut() = StatusCode::from_u16(status).unwrap_or(StatusCode::INTERNAL_SERVER_ERROR);
     let fields = response.headers_mut();
     if let Some(content_type) = content_type {
@@ -51,4 +67,39 @@ fn response(answer: Answer) -> Response<Body> {
         }
     }
     response
+}
+
+/// A stream as a body: its pieces as they come, a comment where it is quiet for long, and its end with the server's.
+struct Pieces {
+    stream: Stream,
+    heartbeat: Heartbeat,
+    closing: Pin<Box<dyn Future<Output = ()> + Send>>,
+    is_closed: bool,
+    _permit: Permit,
+}
+
+impl Pieces {
+    fn new(app: &App, stream: Stream, permit: Permit) -> Self {
+        let shutdown = app.shutdown.clone();
+        let closing = Box::pin(async move { shutdown.reached(Phase::Closing).await });
+        Self { stream, heartbeat: Heartbeat::new(app.heartbeat), closing, is_closed: false, _permit: permit }
+    }
+}
+
+impl hyper::body::Body for Pieces {
+    type Data = Bytes;
+    type Error = Broken;
+
+    fn poll_frame(self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<Option<Result<Frame<Bytes>, Broken>>> {
+        let this = self.get_mut();
+        if !this.is_closed && this.closing.as_mut().poll(cx).is_ready() {
+            this.is_closed = true;
+            this.stream.close();
+        }
+        if let Poll::Ready(piece) = this.stream.poll_next(cx) {
+            this.heartbeat.sent();
+            return Poll::Ready(piece.map(|piece| Ok(Frame::data(piece))));
+        }
+        this.heartbeat.poll_due(cx).map(|()| Some(Ok(Frame::data(Bytes::from_static(b":\n\n")))))
+    }
 }

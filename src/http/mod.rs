@@ -10,6 +10,7 @@ pub mod auth;
 pub mod body;
 pub mod cors;
 pub mod guard;
+mod heartbeat;
 pub mod io;
 pub mod mcp;
 pub mod options;

@@ -12,9 +12,9 @@ use bytes::Bytes;
 use hyper::body::Frame;
 use hyper::header::{CACHE_CONTROL, CONTENT_TYPE, HeaderMap, HeaderName, HeaderValue};
 use hyper::{Response, StatusCode};
-use tokio::time::{Instant, Sleep};
 
 use super::body::{Body, Broken};
+use super::heartbeat::Heartbeat;
 use super::problem::{Code, Problem};
 use super::query::Query;
 use crate::events::{self, Start, Tail};
@@ -113,9 +113,7 @@ pub fn respond(tail: Tail, heartbeat: Duration, spread: f64, shutdown: &Shutdown
 struct Stream {
     tail: Tail,
     stage: Stage,
-    heartbeat: Duration,
-    timer: Pin<Box<Sleep>>,
-    sent_at: Instant,
+    heartbeat: Heartbeat,
     shutdown: Shutdown,
     closing: Pin<Box<dyn Future<Output = ()> + Send>>,
     retry_ms: u64,
@@ -134,9 +132,7 @@ impl Stream {
         Self {
             tail,
             stage: Stage::Opening,
-            heartbeat,
-            timer: Box::pin(tokio::time::sleep(heartbeat)),
-            sent_at: Instant::now(),
+            heartbeat: Heartbeat::new(heartbeat),
             shutdown: shutdown.clone(),
             closing: Box::pin(async move { closing.reached(Phase::Closing).await }),
             retry_ms: u64::try_from(RETRY_MIN.mul_f64(1.0 + spread.clamp(0.0, 1.0)).as_millis()).unwrap_or(u64::MAX),
@@ -157,7 +153,7 @@ impl Stream {
             return Poll::Ready(Some(Ok(self.farewell())));
         }
         if let Poll::Ready(next) = self.tail.poll_next(cx) {
-            self.sent_at = Instant::now();
+            self.heartbeat.sent();
             return Poll::Ready(match next {
                 Some(Ok(bytes)) => Some(Ok(bytes)),
                 Some(Err(_)) => Some(Err(Broken)),
@@ -173,24 +169,14 @@ impl Stream {
         }
     }
 
-    /// After each `heartbeat` in which nothing was sent. The timer is not moved for each frame: it looks back.
     fn poll_heartbeat(&mut self, cx: &mut Context<'_>) -> Poll<Bytes> {
-        while self.timer.as_mut().poll(cx).is_ready() {
-            let due = self.sent_at + self.heartbeat;
-            let now = Instant::now();
-            if now < due {
-                self.timer.as_mut().reset(due);
-                continue;
-            }
-            self.sent_at = now;
-            self.timer.as_mut().reset(now + self.heartbeat);
-            return Poll::Ready(if self.tail.is_filtered() {
+        self.heartbeat.poll_due(cx).map(|()| {
+            if self.tail.is_filtered() {
                 events::cursor(self.tail.cursor()).into()
             } else {
                 Bytes::from_static(b":\n\n")
-            });
-        }
-        Poll::Pending
+            }
+        })
     }
 
     /// The server ends: come back in a moment.
@@ -225,6 +211,8 @@ impl hyper::body::Body for Stream {
 
 #[cfg(test)]
 mod tests {
+    use tokio::time::Instant;
+
     use std::future::poll_fn;
 
     use hyper::body::Body as _;

@@ -13,21 +13,31 @@ pub(super) enum Form {
     Sse,
 }
 
-/// The first form that is acceptable, JSON before SSE; JSON without an Accept header; `None` if neither is.
-pub(super) fn form(headers: &dyn Headers) -> Option<Form> {
+/// What a client takes.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) struct Accepts {
+    /// How one message is written.
+    pub form: Form,
+    /// It named `text/event-stream`, and so can follow a stream.
+    pub streams: bool,
+}
+
+/// What the client takes, one message as JSON rather than SSE; JSON without an Accept header; `None` if it takes neither.
+pub(super) fn accepts(headers: &dyn Headers) -> Option<Accepts> {
     let mut ranges = Ranges::default();
     let mut present = false;
     headers.each("accept", &mut |line| {
         present = true;
         String::from_utf8_lossy(line).split(',').for_each(|range| ranges.note(range));
     });
-    if !present || ranges.allow(ranges.json, ranges.application) {
-        Some(Form::Json)
+    let form = if !present || ranges.allow(ranges.json, ranges.application) {
+        Form::Json
     } else if ranges.allow(ranges.sse, ranges.text) {
-        Some(Form::Sse)
+        Form::Sse
     } else {
-        None
-    }
+        return None;
+    };
+    Some(Accepts { form, streams: ranges.sse == Some(true) })
 }
 
 /// What was said about our two types and the ranges that cover them: acceptable or refused (`q=0`).
@@ -87,7 +97,7 @@ mod tests {
     fn case_28_an_answer_comes_in_any_form_that_the_client_accepts() {
         let check = |lines: &[&str], expected| {
             let list: Vec<_> = lines.iter().map(|line| ("accept", line.as_bytes())).collect();
-            assert_eq!(form(&List(&list)), expected, "{lines:?}");
+            assert_eq!(accepts(&List(&list)).map(|accepts| accepts.form), expected, "{lines:?}");
         };
         check(&[], Some(Form::Json));
         check(&["*/*"], Some(Form::Json));

@@ -4,15 +4,13 @@
 
 use serde::Deserialize;
 use serde_json::json;
-use serde_json::value::RawValue;
 
 use super::reply::Members;
 use super::resources::uri::Part;
-use super::rpc::{self, Error, INVALID_PARAMS};
-use super::tools::Call;
+use super::rpc::{self, Error, INVALID_PARAMS, Message};
 use super::{Endpoint, refusal};
 use crate::job::JobId;
-use crate::service::Query;
+use crate::service::{Query, Viewer};
 
 /// Most values of one answer.
 pub const VALUES_MAX: usize = 100;
@@ -26,6 +24,13 @@ enum Reference {
     Prompt { name: String },
     #[serde(rename = "ref/resource")]
     Resource { uri: String },
+}
+
+#[derive(Deserialize)]
+struct Asked {
+    #[serde(rename = "ref")]
+    reference: Reference,
+    argument: Place,
 }
 
 #[derive(Deserialize)]
@@ -46,16 +51,15 @@ struct Values {
 ///
 /// # Errors
 /// -32602: the parameters are not as the method has them, or there is no such prompt, template or place; -32603 if jobs cannot be read.
-pub(super) async fn complete(endpoint: &Endpoint, call: &Call<'_>) -> Result<Members, Error> {
-    let reference: Reference = read(call.params.reference, "ref")?;
-    let place: Place = read(call.params.argument, "argument")?;
+pub(super) async fn complete(endpoint: &Endpoint, viewer: &Viewer, message: &Message<'_>) -> Result<Members, Error> {
+    let Asked { reference, argument: place } = message.params()?;
     let values = match &reference {
         Reference::Prompt { name } => beginning(of_prompt(endpoint, name, &place.name)?, &place.value),
         Reference::Resource { uri } if Part::ALL.iter().any(|part| part.template() == uri) => {
             if place.name != "id" {
                 return Err(no_place(&place.name));
             }
-            job_ids(endpoint, call, &place.value).await?
+            job_ids(endpoint, viewer, &place.value).await?
         }
         Reference::Resource { uri } => {
             let known = endpoint.stock.suggestions(uri, &place.name).ok_or_else(|| no_place(&place.name))?;
@@ -68,13 +72,7 @@ pub(super) async fn complete(endpoint: &Endpoint, call: &Call<'_>) -> Result<Mem
     }
     let mut json = b"\"completion\":".to_vec();
     rpc::push_value(&mut json, &completion);
-    Ok(Members { json, job: None })
-}
-
-fn read<'a, T: Deserialize<'a>>(raw: Option<&'a RawValue>, name: &str) -> Result<T, Error> {
-    let error = |why: String| Error::answered(INVALID_PARAMS, format!("params.{name} {why}"));
-    let raw = raw.ok_or_else(|| error("is missing".into()))?;
-    serde_json::from_str(raw.get()).map_err(|why| error(format!("cannot be read: {why}")))
+    Ok(Members { json, ..Members::default() })
 }
 
 fn no_place(name: &str) -> Error {
@@ -101,16 +99,16 @@ fn beginning(known: &[String], typed: &str) -> Values {
 }
 
 /// The caller's own jobs whose ids begin so, newest first. Looks at no others: ids that begin alike lie together.
-async fn job_ids(endpoint: &Endpoint, call: &Call<'_>, typed: &str) -> Result<Values, Error> {
+async fn job_ids(endpoint: &Endpoint, viewer: &Viewer, typed: &str) -> Result<Values, Error> {
     let nothing = Values { shown: Vec::new(), total: Some(0), has_more: false };
     let Some((first, last)) = range(typed) else { return Ok(nothing) };
     let query = Query {
-        owner: Some(call.viewer.principal.clone()),
+        owner: Some(viewer.principal.clone()),
         before: last.checked_add(1).map(JobId::from_u128),
         limit: VALUES_MAX + 1,
         ..Query::default()
     };
-    let listing = endpoint.service.jobs(call.viewer, query).await.map_err(|refused| refusal::internal(&refused))?;
+    let listing = endpoint.service.jobs(viewer, query).await.map_err(|refused| refusal::internal(&refused))?;
     let ids = listing.jobs.iter().map(|head| head.job.id());
     let mut shown: Vec<String> = ids.take_while(|id| id.as_u128() >= first).map(|id| id.to_string()).collect();
     let has_more = shown.len() > VALUES_MAX;

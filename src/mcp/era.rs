@@ -10,6 +10,8 @@ use super::rpc::{Kind, is_object, present};
 /// A protocol revision whose results we can write.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum Revision {
+    /// 2025-03-26: sessions, batches; nothing structured.
+    March2025,
     /// 2025-06-18: sessions.
     June2025,
     /// 2025-11-25: sessions; bad arguments are results.
@@ -20,19 +22,36 @@ pub(super) enum Revision {
 
 impl Revision {
     /// Every revision.
-    pub(super) const ALL: [Self; 3] = [Self::June2025, Self::November2025, Self::July2026];
+    pub(super) const ALL: [Self; 4] = [Self::March2025, Self::June2025, Self::November2025, Self::July2026];
 
     /// Whether it has an envelope in place of sessions.
     pub(super) const fn is_modern(self) -> bool {
         match self {
             Self::July2026 => true,
-            Self::June2025 | Self::November2025 => false,
+            Self::March2025 | Self::June2025 | Self::November2025 => false,
+        }
+    }
+
+    /// Whether it knows `structuredContent`, `outputSchema`, `title` and `resource_link`.
+    pub(super) const fn is_structured(self) -> bool {
+        match self {
+            Self::March2025 => false,
+            Self::June2025 | Self::November2025 | Self::July2026 => true,
+        }
+    }
+
+    /// Whether its streams begin with an id and no data; clients of older revisions stumble over that.
+    pub(super) const fn primes(self) -> bool {
+        match self {
+            Self::November2025 => true,
+            Self::March2025 | Self::June2025 | Self::July2026 => false,
         }
     }
 
     /// As written in `protocolVersion`.
     pub(super) const fn name(self) -> &'static str {
         match self {
+            Self::March2025 => "2025-03-26",
             Self::June2025 => "2025-06-18",
             Self::November2025 => "2025-11-25",
             Self::July2026 => "2026-07-28",
@@ -41,26 +60,23 @@ impl Revision {
 
     /// The revision that a session gets whose client asks for this one: the same if it has sessions, else the latest that has.
     pub(super) fn negotiate(asked: &str) -> Self {
-        if asked == Self::June2025.name() { Self::June2025 } else { Self::November2025 }
+        Self::of_session(asked).unwrap_or(Self::November2025)
     }
 
     /// The session revision with that name.
     pub(super) fn of_session(name: &str) -> Option<Self> {
-        [Self::June2025, Self::November2025].into_iter().find(|revision| revision.name() == name)
+        Self::ALL.into_iter().find(|revision| !revision.is_modern() && revision.name() == name)
     }
 }
 
-/// Revisions with sessions. The first is not negotiated here, but some clients name it in the header of any session.
-const LEGACY: [&str; 3] = ["2025-03-26", "2025-06-18", "2025-11-25"];
-
 /// Whether the header may come with a session: any known revision will do, the session's own counts.
 pub(super) fn is_spoken_in_sessions(version: &str) -> bool {
-    LEGACY.contains(&version) || version == Revision::July2026.name()
+    Revision::ALL.into_iter().any(|revision| revision.name() == version)
 }
 
 /// Whether the header names no revision with sessions: 2026-07-28, anything newer, or something unknown.
 pub(super) fn is_past_sessions(version: Option<&str>) -> bool {
-    version.is_some_and(|version| !LEGACY.contains(&version))
+    version.is_some_and(|version| Revision::of_session(version).is_none())
 }
 
 /// Whose rules apply to a message.
@@ -72,7 +88,7 @@ pub(super) enum Era {
     Handshake,
     /// A session's rules; the session itself is judged there.
     Session,
-    /// An answer to a request of ours, of which there are none yet: a session's rules.
+    /// An answer to a request of ours: a session's rules.
     Response,
 }
 
@@ -119,6 +135,12 @@ pub(super) struct Meta<'a> {
     /// W3C trace context.
     #[serde(borrow, default, deserialize_with = "present")]
     pub traceparent: Option<&'a RawValue>,
+    /// The client wants to hear of progress under this name.
+    #[serde(borrow, default, deserialize_with = "present", rename = "progressToken")]
+    pub token: Option<&'a RawValue>,
+    /// 2026-07-28: the client wants log lines from this level on.
+    #[serde(borrow, default, deserialize_with = "present", rename = "io.modelcontextprotocol/logLevel")]
+    pub level: Option<&'a RawValue>,
 }
 
 impl<'a> Meta<'a> {
@@ -174,7 +196,7 @@ mod tests {
         for (asked, given) in [
             ("2025-06-18", "2025-06-18"),
             ("2025-11-25", "2025-11-25"),
-            ("2025-03-26", "2025-11-25"),
+            ("2025-03-26", "2025-03-26"),
             ("2026-07-28", "2025-11-25"),
             ("2024-11-05", "2025-11-25"),
             ("", "2025-11-25"),

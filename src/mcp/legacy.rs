@@ -1,16 +1,22 @@
-//! The revisions with sessions, 2025-06-18 and 2025-11-25: handshake, requests in a session, its end.
+//! The revisions with sessions, 2025-03-26 to 2025-11-25: handshake, requests in a session, its end.
 //!
 //! In: a message already told apart by its era. Out: a reply, after the status table of those revisions. JSON-RPC errors of requests
 //! are answered as HTTP 200: older clients lose the code of anything else.
 
 use std::sync::Arc;
 
+use serde::Deserialize;
+use serde_json::Value;
+use serde_json::value::RawValue;
+
 use super::era::{self, Presence, Revision};
+use super::log::Level;
 use super::reply::{Members, Reply, SERVER_INFO};
 use super::rpc::{self, Error, INVALID_PARAMS, INVALID_REQUEST, Kind, METHOD_NOT_FOUND, Message};
-use super::session::{Lookup, Session};
+use super::session::{Abilities, Lookup, Session};
 use super::tools::{self, Call};
-use super::{Endpoint, capabilities, completion, prompts, refusal, resources};
+use super::work::Outcome;
+use super::{Endpoint, capabilities, library, refusal, subscriptions};
 use crate::service::Viewer;
 
 /// What clients tell their model about this server.
@@ -47,10 +53,20 @@ pub(super) async fn initialize(
         ));
     };
     let revision = Revision::negotiate(&asked);
-    match endpoint.sessions.open(viewer, revision).await {
+    match endpoint.sessions.open(viewer, revision, abilities(message)).await {
         Ok(session) => opened(endpoint, id, &session),
         Err(refused) => error(refusal::internal(&refused)),
     }
+}
+
+/// What the client says that it can do; nothing, if that cannot be read.
+fn abilities(message: &Message<'_>) -> Abilities {
+    #[derive(Deserialize)]
+    struct Initialize {
+        capabilities: Value,
+    }
+    let capabilities = message.params().map(|Initialize { capabilities }| capabilities).unwrap_or_default();
+    Abilities::of(&capabilities)
 }
 
 fn opened(endpoint: &Endpoint, id: &str, session: &Session) -> Reply {
@@ -58,7 +74,7 @@ fn opened(endpoint: &Endpoint, id: &str, session: &Session) -> Reply {
     body.extend_from_slice(b"{\"protocolVersion\":");
     rpc::push_string(&mut body, session.revision.name());
     body.extend_from_slice(b",\"capabilities\":");
-    body.extend_from_slice(capabilities::offered(endpoint).as_bytes());
+    body.extend_from_slice(capabilities::offered(endpoint, session.revision).as_bytes());
     body.extend_from_slice(b",\"serverInfo\":");
     body.extend_from_slice(SERVER_INFO.as_bytes());
     if endpoint.helpers.is_some() {
@@ -100,36 +116,76 @@ pub(super) fn session(lookup: Lookup, version: Option<&str>) -> Result<Arc<Sessi
 
 /// A request or notification within a session. Behaves by the session's revision, whatever the header says.
 pub(super) async fn answer(
-    endpoint: &Endpoint,
+    endpoint: &Arc<Endpoint>,
     message: &Message<'_>,
     lookup: Lookup,
     version: Option<&str>,
     call: Call<'_>,
 ) -> Reply {
-    let id = match message.kind {
-        Kind::Request(id) => Some(id),
-        Kind::Notification | Kind::Response => None,
-    };
     let session = match session(lookup, version) {
         Ok(session) => session,
-        Err(error) => return Reply::error(id, &error),
+        Err(error) => return Reply::error(message.id(), &error),
     };
-    let Some(id) = id else { return Reply::Accepted };
-    let revision = session.revision;
-    let call = Call { revision, ..call };
-    let outcome = match &*message.method {
-        "ping" => Ok(Members::default()),
-        "tools/list" => endpoint.lists.page(revision, message.params.cursor),
-        "tools/call" => tools::call(endpoint, &call).await,
-        "resources/list" => resources::list(endpoint, &call).await,
-        "resources/templates/list" => resources::templates(endpoint, &call),
-        "resources/read" => resources::read(endpoint, &call).await,
-        "prompts/list" if !endpoint.prompts.is_empty() => prompts::list(endpoint, &call),
-        "prompts/get" if !endpoint.prompts.is_empty() => prompts::get(endpoint, &call),
-        "completion/complete" => completion::complete(endpoint, &call).await,
-        other => Err(unknown_method(200, other)),
+    let Some(id) = message.id() else {
+        note(message, &session);
+        return Reply::Accepted;
     };
-    Reply::of(id, revision, outcome)
+    let call = Call { revision: session.revision, ..call };
+    let outcome = dispatch(endpoint, message, &session, &call).await;
+    let asker = call.asker(Some(session));
+    Reply::of(id, asker, call.token(), outcome)
+}
+
+async fn dispatch(
+    endpoint: &Arc<Endpoint>,
+    message: &Message<'_>,
+    session: &Session,
+    call: &Call<'_>,
+) -> Result<Outcome, Error> {
+    match &*message.method {
+        "ping" => Ok(Members::default().into()),
+        "logging/setLevel" => set_level(endpoint, message, session).await.map(Outcome::Ready),
+        "resources/subscribe" | "resources/unsubscribe" => {
+            subscriptions::answer(endpoint, call.viewer, session, message).await.map(Outcome::Ready)
+        }
+        "tools/list" => endpoint.lists.page(session.revision, message.params.cursor).map(Outcome::Ready),
+        "tools/call" => tools::call(endpoint, call).await,
+        other => match library::answer(endpoint, message, call).await {
+            Some(answer) => answer.map(Outcome::Ready),
+            None => Err(unknown_method(200, other)),
+        },
+    }
+}
+
+/// A notification: only a cancel asks for anything. What it names may be over, or never have been: then it is passed over.
+fn note(message: &Message<'_>, session: &Session) {
+    #[derive(Deserialize)]
+    struct Canceled<'a> {
+        #[serde(borrow, rename = "requestId")]
+        id: &'a RawValue,
+    }
+    if message.method == "notifications/cancelled"
+        && let Ok(Canceled { id }) = message.params()
+    {
+        session.calls.cancel(id.get());
+    }
+}
+
+async fn set_level(endpoint: &Endpoint, message: &Message<'_>, session: &Session) -> Result<Members, Error> {
+    #[derive(Deserialize)]
+    struct SetLevel<'a> {
+        #[serde(borrow)]
+        level: &'a RawValue,
+    }
+    let Some(level) = Level::of_json(message.params::<SetLevel<'_>>()?.level.get()) else {
+        return Err(Error::answered(
+            INVALID_PARAMS,
+            "params.level must be one of debug, info, notice, warning, error, critical, alert, emergency",
+        ));
+    };
+    session.set_level(level);
+    let done = endpoint.sessions.save(session).await;
+    done.map(|()| Members::default()).map_err(|refused| refusal::internal(&refused))
 }
 
 /// The answer for a method that is not offered.

@@ -37,11 +37,12 @@ impl Lists {
             ));
         }
         let page = match revision {
-            Revision::June2025 => &self.pages[0],
-            Revision::November2025 => &self.pages[1],
-            Revision::July2026 => &self.pages[2],
+            Revision::March2025 => &self.pages[0],
+            Revision::June2025 => &self.pages[1],
+            Revision::November2025 => &self.pages[2],
+            Revision::July2026 => &self.pages[3],
         };
-        Ok(Members { json: page.to_vec(), job: None })
+        Ok(Members { json: page.to_vec(), ..Members::default() })
     }
 }
 
@@ -62,7 +63,7 @@ fn entry(revision: Revision, tool: &Tool) -> Map<String, Value> {
         }
     };
     set("name", Some(Value::from(&*tool.name)));
-    set("title", tool.title.as_deref().map(Value::from));
+    set("title", tool.title.as_deref().filter(|_| revision.is_structured()).map(Value::from));
     let description = tool.description.as_deref().or(tool.title.as_deref()).unwrap_or(&tool.name);
     set("description", Some(Value::from(description)));
     set("inputSchema", Some(tool.input_schema.clone()));
@@ -74,7 +75,7 @@ fn entry(revision: Revision, tool: &Tool) -> Map<String, Value> {
 /// What a call may answer: the handle or the result. Never the result alone, as any job may outlast its `inline_wait`.
 fn output(revision: Revision, tool: &str, result: &Value) -> Option<Value> {
     let is_object = result.get("type").and_then(Value::as_str) == Some("object");
-    if !is_object && !revision.is_modern() {
+    if !revision.is_structured() || (!is_object && !revision.is_modern()) {
         return None;
     }
     // Exactly one of the two fits: what looks like a handle is one.
@@ -139,7 +140,7 @@ mod tests {
             "$defs": { "gift": { "type": "string" } },
         });
         let handle = json!({"jobId": "x", "status": "pending", "message": "wait"});
-        for revision in Revision::ALL {
+        for revision in Revision::ALL.into_iter().filter(|revision| revision.is_structured()) {
             let schema = output(revision, "t", &result).expect("has one");
             assert_eq!(schema["type"], "object");
             let validator = jsonschema::validator_for(&schema).expect("is a schema");
@@ -156,6 +157,7 @@ mod tests {
     #[test]
     fn older_revisions_are_told_no_schema_of_a_result_that_is_no_object() {
         let list = json!({"type": "array", "items": {"type": "number"}});
+        assert_eq!(output(Revision::March2025, "t", &json!({"type": "object"})), None);
         assert_eq!(output(Revision::June2025, "t", &list), None);
         assert_eq!(output(Revision::November2025, "t", &list), None);
         let schema = output(Revision::July2026, "t", &list).expect("has one");

@@ -13,44 +13,64 @@ use crate::job::Millis;
 use crate::service::{Catalogue, Detail, Links, Refused, Service, Viewer};
 
 mod accept;
+mod batch;
+mod calls;
 mod capabilities;
 mod completion;
 mod era;
 mod fill;
 mod headers;
 mod helpers;
+mod leash;
 mod legacy;
+mod library;
+mod listen;
 mod lists;
+mod log;
 mod modern;
 mod params;
+mod pending;
 pub mod prompts;
 mod ranges;
 mod refusal;
 mod reply;
 pub mod resources;
 mod result;
+mod resume;
 mod rpc;
 mod session;
+mod standing;
+mod stream;
+mod subscriptions;
+mod thread;
 mod tools;
 mod view;
+mod voice;
+mod work;
 
 #[cfg(test)]
 mod tests;
 
+pub use batch::BATCH_MAX;
 pub use completion::VALUES_MAX;
 pub use fill::{FILLED_MAX, Fillable};
 pub use headers::Headers;
 pub use helpers::{JOBS_MAX, LIST_MAX, TIMEOUT_DEFAULT_MS, TIMEOUT_MAX_MS, is_helper};
+pub use log::LOG_SENT_MAX;
 pub use modern::LIST_TTL_MS;
 pub use ranges::{TEXT_DEFAULT, TEXT_MAX, TEXT_MIN};
 pub use result::CONTENT_MAX;
 pub use rpc::ID_MAX;
 pub use session::{SEEN_EVERY, SESSIONS_MAX};
+pub use stream::Stream;
+pub use subscriptions::{SUBSCRIBED_BYTES_MAX, SUBSCRIPTIONS_MAX};
+pub use thread::{EVENT_ID_MAX, THREAD_ID_MAX};
+pub use voice::PROGRESS_EVERY;
+pub use work::SILENT_MAX;
 
-use accept::Form;
 use era::{Era, Meta, Revision};
 use reply::Reply;
-use rpc::{Error, INVALID_PARAMS, INVALID_REQUEST, Kind, Message, PARSE_ERROR};
+use rpc::{Error, INVALID_PARAMS, INVALID_REQUEST, Message, PARSE_ERROR};
 use session::{Lookup, Sessions};
 use tools::Call;
 
@@ -67,7 +87,7 @@ pub struct Request<'a> {
 }
 
 /// What is answered.
-#[derive(Debug, Clone, PartialEq, Eq)]
+#[derive(Debug)]
 pub struct Answer {
     /// HTTP status.
     pub status: u16,
@@ -75,8 +95,10 @@ pub struct Answer {
     pub content_type: Option<&'static str>,
     /// Further headers, names in lower case.
     pub headers: Vec<(&'static str, String)>,
-    /// The body; its length is the `Content-Length`.
+    /// The body; its length is the `Content-Length`, unless a stream follows.
     pub body: Bytes,
+    /// What follows, piece by piece.
+    pub stream: Option<Stream>,
 }
 
 /// What the endpoint is told by the configuration.
@@ -110,6 +132,7 @@ impl Default for Options {
 /// The endpoint. One for the process, shared.
 pub struct Endpoint {
     service: Arc<Service>,
+    clock: Arc<dyn Clock>,
     links: Links,
     sessions: Sessions,
     lists: lists::Lists,
@@ -126,54 +149,55 @@ impl Endpoint {
     ///
     /// # Errors
     /// What `Service::cells` refuses.
-    pub async fn load(service: Arc<Service>, clock: Arc<dyn Clock>, options: Options) -> Result<Self, Refused> {
+    pub async fn load(service: Arc<Service>, clock: Arc<dyn Clock>, options: Options) -> Result<Arc<Self>, Refused> {
         let helpers = match options.helpers {
             true => Some(helpers::catalogue().map_err(Refused::BadJson)?),
             false => None,
         };
-        let sessions = Sessions::load(service.clone(), clock, options.session_ttl).await?;
+        let sessions = Sessions::load(service.clone(), clock.clone(), options.session_ttl).await?;
         let tools = || service.catalogue.tools();
         let all: Vec<_> = tools().chain(helpers.iter().flat_map(|helpers| helpers.tools())).collect();
         let lists = lists::Lists::new(all.into_iter());
         let bound = params::read(tools());
         let links = Links { base: options.base, detail: Detail::Line };
         let (stock, prompts) = (options.stock, options.prompts);
-        Ok(Self { service, links, sessions, lists, helpers, bound, stock, prompts })
+        Ok(Arc::new(Self { service, clock, links, sessions, lists, helpers, bound, stock, prompts }))
     }
 
     /// Answers one request. Dropping the future is how the transport says that the client went away: a call of
     /// 2026-07-28 without an idempotency key is then cancelled if its answer was not handed out yet; nothing else is.
-    pub async fn handle(&self, request: Request<'_>) -> Answer {
+    pub async fn handle(self: &Arc<Self>, request: Request<'_>) -> Answer {
         match request.verb {
             "POST" => self.post(&request).await,
+            "GET" => resume::answer(self, &request).await,
             "DELETE" => self.delete(&request).await,
             _ => self.no_such_verb(&request),
         }
     }
 
-    async fn post(&self, request: &Request<'_>) -> Answer {
-        let refuse = |status, text: &str| {
-            Reply::error(None, &Error::refused(status, INVALID_REQUEST, text)).into_answer(Form::Json)
-        };
-        let Some(form) = accept::form(request.headers) else {
+    async fn post(self: &Arc<Self>, request: &Request<'_>) -> Answer {
+        let refuse = |status, text: &str| Answer::error(None, &Error::refused(status, INVALID_REQUEST, text));
+        let Some(accepts) = accept::accepts(request.headers) else {
             return refuse(406, "answers are application/json or text/event-stream: accept one of them");
         };
         if !accept::is_json(request.headers) {
             return refuse(415, "the body must be application/json");
         }
         let Ok(body) = std::str::from_utf8(&request.body) else {
-            let error = Error::refused(400, PARSE_ERROR, "the body is not UTF-8");
-            return Reply::error(None, &error).into_answer(Form::Json);
+            return Answer::error(None, &Error::refused(400, PARSE_ERROR, "the body is not UTF-8"));
         };
+        if rpc::is_batch(body) {
+            return batch::answer(self, request, body, accepts).await;
+        }
         let reply = match rpc::read(body) {
             Ok(message) => self.message(request, &message).await,
             Err(unreadable) => Reply::error(unreadable.id, &unreadable.error),
         };
-        reply.into_answer(form)
+        reply.into_answer(self, accepts).await
     }
 
     /// Tells the message's era, and has it answered by its rules.
-    async fn message(&self, request: &Request<'_>, message: &Message<'_>) -> Reply {
+    async fn message(self: &Arc<Self>, request: &Request<'_>, message: &Message<'_>) -> Reply {
         let version = headers::text(request.headers, "mcp-protocol-version");
         let version = version.as_deref();
         let lookup = self.session_of(request);
@@ -210,24 +234,20 @@ impl Endpoint {
             Err(error) => Err(error),
         };
         match ended {
-            Ok(()) => Answer { status: 204, content_type: None, headers: Vec::new(), body: Bytes::new() },
+            Ok(()) => Answer::empty(204),
             Err(error) => {
                 let status = if error.status == 200 { 503 } else { error.status };
-                Reply::error(None, &Error { status, ..error }).into_answer(Form::Json)
+                Answer::error(None, &Error { status, ..error })
             }
         }
     }
 
-    /// GET offers no stream here: 405, but 404 for a session that is not open, so that its client opens another.
+    /// 405. Of the revision without sessions only POST means anything.
     fn no_such_verb(&self, request: &Request<'_>) -> Answer {
-        if let (Lookup::Unknown, "GET") = (self.session_of(request), request.verb) {
-            let error = Error::refused(404, INVALID_REQUEST, "there is no such session");
-            return Reply::error(None, &error).into_answer(Form::Json);
-        }
         let version = headers::text(request.headers, "mcp-protocol-version");
-        let allow = if era::is_past_sessions(version.as_deref()) { "POST" } else { "POST, DELETE" };
+        let allow = if era::is_past_sessions(version.as_deref()) { "POST" } else { "GET, POST, DELETE" };
         let error = Error::refused(405, INVALID_REQUEST, format!("send messages by POST; allowed here: {allow}"));
-        let mut answer = Reply::error(None, &error).into_answer(Form::Json);
+        let mut answer = Answer::error(None, &error);
         answer.headers.push(("allow", allow.into()));
         answer
     }
@@ -235,10 +255,7 @@ impl Endpoint {
 
 /// `params._meta` that cannot be read: of the era without sessions the envelope is missing, else it is a bad parameter.
 fn unread_meta(message: &Message<'_>, era: Era, lookup: Lookup, version: Option<&str>, why: String) -> Reply {
-    let id = match message.kind {
-        Kind::Request(id) => Some(id),
-        Kind::Notification | Kind::Response => None,
-    };
+    let id = message.id();
     let status = match era {
         Era::Modern => 400,
         Era::Handshake => 200,

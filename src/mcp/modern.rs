@@ -3,6 +3,7 @@
 //! In: a message already told apart by its era. Out: a reply. The first rung of the ladder that fails answers, before anything is done.
 
 use std::borrow::Cow;
+use std::sync::Arc;
 
 use base64::Engine;
 use base64::engine::general_purpose::STANDARD;
@@ -10,44 +11,56 @@ use base64::engine::general_purpose::STANDARD;
 use super::era::{Meta, Revision};
 use super::headers::{Headers, text, value};
 use super::legacy::{INSTRUCTIONS, unknown_method};
+use super::log::Level;
 use super::reply::{Members, Reply};
 use super::rpc::{self, Error, HEADER_MISMATCH, INVALID_PARAMS, Kind, Message, UNSUPPORTED_VERSION};
 use super::tools::{self, Call};
-use super::{Endpoint, capabilities, completion, params, prompts, resources};
+use super::work::Outcome;
+use super::{Endpoint, capabilities, library, listen, params};
 
 /// How long a client may keep `tools/list` and `server/discover`, in milliseconds: they change with a restart only.
 pub const LIST_TTL_MS: u64 = 300_000;
 
 /// A request or notification of the era without sessions.
-pub(super) async fn answer(endpoint: &Endpoint, message: &Message<'_>, headers: &dyn Headers, call: Call<'_>) -> Reply {
+pub(super) async fn answer(
+    endpoint: &Arc<Endpoint>,
+    message: &Message<'_>,
+    headers: &dyn Headers,
+    call: Call<'_>,
+) -> Reply {
     let Kind::Request(id) = message.kind else { return Reply::Accepted };
     let outcome = match climb(message, &call.meta, headers) {
         Ok(()) => dispatch(endpoint, message, headers, &call).await,
         Err(error) => Err(error),
     };
-    Reply::of(id, Revision::July2026, outcome)
+    Reply::of(id, call.asker(None), call.token(), outcome)
 }
 
 async fn dispatch(
-    endpoint: &Endpoint,
+    endpoint: &Arc<Endpoint>,
     message: &Message<'_>,
     headers: &dyn Headers,
     call: &Call<'_>,
-) -> Result<Members, Error> {
+) -> Result<Outcome, Error> {
+    if call.meta.level.is_some_and(|raw| Level::of_json(raw.get()).is_none()) {
+        let text = "params._meta[\"io.modelcontextprotocol/logLevel\"] is not the name of a level";
+        return Err(Error::answered(INVALID_PARAMS, text));
+    }
     match &*message.method {
-        "server/discover" => Ok(discover(endpoint)),
-        "tools/list" => endpoint.lists.page(Revision::July2026, message.params.cursor),
+        "server/discover" => Ok(discover(endpoint).into()),
+        "tools/list" => endpoint.lists.page(Revision::July2026, message.params.cursor).map(Outcome::Ready),
+        "subscriptions/listen" => {
+            let id = message.id().unwrap_or_default();
+            listen::listen(endpoint, call.viewer, id, message).await
+        }
         "tools/call" => {
             params::check(endpoint, call, headers)?;
             tools::call(endpoint, call).await
         }
-        "resources/list" => resources::list(endpoint, call).await,
-        "resources/templates/list" => resources::templates(endpoint, call),
-        "resources/read" => resources::read(endpoint, call).await,
-        "prompts/list" if !endpoint.prompts.is_empty() => prompts::list(endpoint, call),
-        "prompts/get" if !endpoint.prompts.is_empty() => prompts::get(endpoint, call),
-        "completion/complete" => completion::complete(endpoint, call).await,
-        other => Err(unknown_method(404, other)),
+        other => match library::answer(endpoint, message, call).await {
+            Some(answer) => answer.map(Outcome::Ready),
+            None => Err(unknown_method(404, other)),
+        },
     }
 }
 
@@ -131,14 +144,14 @@ fn discover(endpoint: &Endpoint) -> Members {
     let mut json = format!(
         "\"supportedVersions\":[\"{}\"],\"capabilities\":{},\"ttlMs\":{LIST_TTL_MS},\"cacheScope\":\"private\"",
         Revision::July2026.name(),
-        capabilities::offered(endpoint)
+        capabilities::offered(endpoint, Revision::July2026)
     )
     .into_bytes();
     if endpoint.helpers.is_some() {
         json.extend_from_slice(b",\"instructions\":");
         rpc::push_string(&mut json, INSTRUCTIONS);
     }
-    Members { json, job: None }
+    Members { json, ..Members::default() }
 }
 
 #[cfg(test)]

@@ -47,7 +47,7 @@ pub(super) fn misfit(violations: &[Violation]) -> String {
 /// A mistake that the model can mend: a result from 2025-11-25 on, -32602 before.
 pub(super) fn complain(revision: Revision, text: &str) -> Result<Members, Error> {
     match revision {
-        Revision::June2025 => Err(Error::answered(INVALID_PARAMS, text)),
+        Revision::March2025 | Revision::June2025 => Err(Error::answered(INVALID_PARAMS, text)),
         Revision::November2025 | Revision::July2026 => Ok(Members::complaint(text)),
     }
 }

@@ -6,9 +6,12 @@ use std::sync::Arc;
 
 use bytes::Bytes;
 
-use super::accept::Form;
+use super::accept::{Accepts, Form};
 use super::era::Revision;
-use super::{Answer, rpc};
+use super::pending::Pending;
+use super::stream::Stream;
+use super::work::{Asker, Outcome};
+use super::{Answer, Endpoint, rpc, voice};
 use crate::job::JobId;
 
 /// Who answers, as `_meta` of 2026-07-28 and `serverInfo` of `initialize` say it.
@@ -20,6 +23,8 @@ pub(super) const SERVER_INFO: &str =
 pub(super) struct Members {
     /// `"a":1,"b":2`; may be empty. Of 2026-07-28 it is complete, unless it begins with a `resultType` of its own.
     pub json: Vec<u8>,
+    /// `structuredContent`, left out where the revision does not know it.
+    pub structured: Option<Vec<u8>>,
     /// Named in `_meta["longhaul/jobId"]`.
     pub job: Option<JobId>,
 }
@@ -29,7 +34,7 @@ impl Members {
     pub(super) fn text(text: &str) -> Self {
         let mut json = Vec::with_capacity(text.len() + 64);
         push_text(&mut json, text);
-        Self { json, job: None }
+        Self { json, ..Self::default() }
     }
 
     /// A tool result that is an error a model can act on.
@@ -55,7 +60,6 @@ pub(super) fn push_text(out: &mut Vec<u8>, text: &str) {
 }
 
 /// What goes back for one POST.
-#[derive(Debug)]
 pub(super) enum Reply {
     /// A notification or response was taken: 202.
     Accepted,
@@ -68,6 +72,10 @@ pub(super) enum Reply {
         /// The session that was opened, for its header.
         session: Option<Arc<str>>,
     },
+    /// A message that is still to come.
+    Pending(Box<Pending>),
+    /// A stream of messages, the last of which answers the request with this id.
+    Stream(Box<str>, Stream),
 }
 
 impl Reply {
@@ -81,33 +89,74 @@ impl Reply {
         Self::Message { status: 200, body: result(id, revision, members), session: None }
     }
 
-    /// A result or an error.
-    pub(super) fn of(id: &str, revision: Revision, outcome: Result<Members, rpc::Error>) -> Self {
+    /// What a method made of a request.
+    pub(super) fn of(id: &str, asker: Asker, token: Option<&str>, outcome: Result<Outcome, rpc::Error>) -> Self {
         match outcome {
-            Ok(members) => Self::result(id, revision, &members),
+            Ok(Outcome::Ready(members)) => Self::result(id, asker.revision, &members),
+            Ok(Outcome::Waiting(work)) => {
+                let (id, token) = (id.into(), token.map(Into::into));
+                Self::Pending(Box::new(Pending { id, token, asker, work }))
+            }
+            Ok(Outcome::Stream(stream)) => Self::Stream(id.into(), stream),
             Err(error) => Self::error(Some(id), &error),
         }
     }
 
-    /// In the form that the client accepts; errors of the HTTP request are always JSON.
-    pub(super) fn into_answer(self, form: Form) -> Answer {
+    /// In the form that the client accepts, waited for if it takes no stream; errors of the HTTP request are always JSON.
+    pub(super) async fn into_answer(self, endpoint: &Arc<Endpoint>, accepts: Accepts) -> Answer {
         match self {
-            Self::Accepted => Answer { status: 202, content_type: None, headers: Vec::new(), body: Bytes::new() },
+            Self::Accepted => Answer::empty(202),
             Self::Message { status, body, session } => {
-                let mut headers: Vec<_> = session.iter().map(|id| ("mcp-session-id", id.to_string())).collect();
-                if status == 200 && form == Form::Sse {
-                    headers.push(("cache-control", "no-cache, no-transform".into()));
-                    headers.push(("x-accel-buffering", "no".into()));
-                    let body = [b"event: message\ndata: ", &body[..], b"\n\n"].concat();
-                    return Answer { status, content_type: Some("text/event-stream"), headers, body: body.into() };
-                }
-                Answer { status, content_type: Some("application/json"), headers, body: body.into() }
+                let mut answer = message(status, body, accepts.form);
+                answer.headers.extend(session.iter().map(|id| ("mcp-session-id", id.to_string())));
+                answer
+            }
+            Self::Pending(pending) if accepts.streams => Answer::streaming(pending.stream(endpoint, false)),
+            Self::Pending(pending) => match pending.message(endpoint).await {
+                Some(body) => message(200, body, accepts.form),
+                None => Answer::empty(202),
+            },
+            Self::Stream(_, stream) if accepts.streams => Answer::streaming(stream),
+            Self::Stream(id, _) => {
+                let text = "the answer is a stream: accept text/event-stream";
+                let error = rpc::Error::refused(406, rpc::INVALID_REQUEST, text);
+                message(406, rpc::error(Some(&id), &error), Form::Json)
             }
         }
     }
 }
 
-fn result(id: &str, revision: Revision, members: &Members) -> Vec<u8> {
+impl Answer {
+    pub(super) fn empty(status: u16) -> Self {
+        Self { status, content_type: None, headers: Vec::new(), body: Bytes::new(), stream: None }
+    }
+
+    /// An error of the HTTP request.
+    pub(super) fn error(id: Option<&str>, error: &rpc::Error) -> Self {
+        message(error.status, rpc::error(id, error), Form::Json)
+    }
+
+    pub(super) fn streaming(stream: Stream) -> Self {
+        Self { stream: Some(stream), ..events(Vec::new()) }
+    }
+}
+
+fn message(status: u16, body: Vec<u8>, form: Form) -> Answer {
+    if status == 200 && form == Form::Sse {
+        return events(voice::event(None, &body));
+    }
+    let (content_type, body) = (Some("application/json"), body.into());
+    Answer { status, content_type, headers: Vec::new(), body, stream: None }
+}
+
+fn events(body: Vec<u8>) -> Answer {
+    let headers = vec![("cache-control", "no-cache, no-transform".into()), ("x-accel-buffering", "no".into())];
+    let (content_type, body) = (Some("text/event-stream"), body.into());
+    Answer { status: 200, content_type, headers, body, stream: None }
+}
+
+/// A result in the dress of its revision: one JSON-RPC message.
+pub(super) fn result(id: &str, revision: Revision, members: &Members) -> Vec<u8> {
     let mut out = rpc::open_result(id, members.json.len() + 256);
     out.push(b'{');
     if revision.is_modern() && !members.json.starts_with(b"\"resultType\":") {
@@ -116,6 +165,11 @@ fn result(id: &str, revision: Revision, members: &Members) -> Vec<u8> {
     if !members.json.is_empty() {
         comma(&mut out);
         out.extend_from_slice(&members.json);
+    }
+    if let Some(structured) = members.structured.as_ref().filter(|_| revision.is_structured()) {
+        comma(&mut out);
+        out.extend_from_slice(b"\"structuredContent\":");
+        out.extend_from_slice(structured);
     }
     if revision.is_modern() || members.job.is_some() {
         comma(&mut out);
@@ -171,8 +225,8 @@ mod tests {
 
     #[test]
     fn a_stream_of_one_message_is_one_data_line() {
-        let reply = Reply::result("1", Revision::June2025, &Members::complaint("line\nline\r"));
-        let answer = reply.into_answer(Form::Sse);
+        let body = result("1", Revision::June2025, &Members::complaint("line\nline\r"));
+        let answer = message(200, body, Form::Sse);
         let text = String::from_utf8(answer.body.to_vec()).expect("is text");
         let data = text.strip_prefix("event: message\ndata: ").and_then(|t| t.strip_suffix("\n\n")).expect("one event");
         assert!(!data.contains(['\n', '\r']));
@@ -183,7 +237,7 @@ mod tests {
     #[test]
     fn an_error_of_the_request_stays_json_and_leaves_out_an_unknown_id() {
         let error = rpc::Error::refused(400, rpc::PARSE_ERROR, "no");
-        let answer = Reply::error(None, &error).into_answer(Form::Sse);
+        let answer = message(error.status, rpc::error(None, &error), Form::Sse);
         assert_eq!((answer.status, answer.content_type), (400, Some("application/json")));
         assert_eq!(&answer.body[..], br#"{"jsonrpc":"2.0","error":{"code":-32700,"message":"no"}}"#);
     }

@@ -73,7 +73,7 @@ async fn completed(
     completion: &Completion,
 ) -> Result<Members, Refused> {
     let (service, id) = (&endpoint.service, head.job.id());
-    let mut json = Vec::new();
+    let (mut json, mut structured) = (Vec::new(), None);
     let content = completion.content.filter(|content| content.len <= CONTENT_MAX);
     let small = completion.result.filter(|result| result.len <= TEXT_DEFAULT);
     if let Some(content) = content {
@@ -86,8 +86,7 @@ async fn completed(
             push_text(&mut json, &said(&result));
         }
         if is_structured(endpoint, revision, head, &result) {
-            json.extend_from_slice(b",\"structuredContent\":");
-            rpc::push_raw(&mut json, &result);
+            rpc::push_raw(structured.get_or_insert_default(), &result);
         }
     } else if let Some(large) = completion.result.or(completion.content.filter(|_| content.is_none())) {
         let range = ranges::json(service, id, large, 0, TEXT_DEFAULT).await?;
@@ -97,18 +96,18 @@ async fn completed(
             push_text(&mut json, &format!("{}\n[{more}]", range.text));
         }
         // In place of the result: clients that were told a schema want something that fits it.
-        json.extend_from_slice(b",\"structuredContent\":");
-        push_handle(&mut json, endpoint, head, &more);
-        json.extend_from_slice(b",\"resultUrl\":");
-        rpc::push_string(&mut json, &url);
-        json.push(b'}');
+        let handle = structured.get_or_insert_default();
+        push_handle(handle, endpoint, head, &more);
+        handle.extend_from_slice(b",\"resultUrl\":");
+        rpc::push_string(handle, &url);
+        handle.push(b'}');
     } else if content.is_none() {
         push_text(&mut json, "null");
     }
     if completion.is_error {
         json.extend_from_slice(b",\"isError\":true");
     }
-    Ok(Members { json, job: Some(id) })
+    Ok(Members { json, structured, job: Some(id) })
 }
 
 /// The mark of a cut: how much there is, and how to read on.

@@ -19,6 +19,8 @@ pub(super) const METHOD_NOT_FOUND: i64 = -32601;
 pub(super) const INVALID_PARAMS: i64 = -32602;
 /// Nothing that the client can mend.
 pub(super) const INTERNAL_ERROR: i64 = -32603;
+/// The revisions with sessions: there is no such resource.
+pub(super) const RESOURCE_NOT_FOUND: i64 = -32002;
 /// 2026-07-28: headers contradict the body.
 pub(super) const HEADER_MISMATCH: i64 = -32020;
 /// 2026-07-28: the version is not spoken here.
@@ -72,6 +74,31 @@ pub(super) struct Message<'a> {
     pub method: Cow<'a, str>,
     /// Its parameters; all absent if it has none.
     pub params: Params<'a>,
+    /// The whole message.
+    pub text: &'a str,
+}
+
+impl<'a> Message<'a> {
+    /// The id of a request.
+    pub(super) fn id(&self) -> Option<&'a str> {
+        match self.kind {
+            Kind::Request(id) => Some(id),
+            Kind::Notification | Kind::Response => None,
+        }
+    }
+
+    /// The parameters of a method that needs others than `Params` has.
+    ///
+    /// # Errors
+    /// -32602 if they are missing or do not fit.
+    pub(super) fn params<T: Deserialize<'a>>(&self) -> Result<T, Error> {
+        #[derive(Deserialize)]
+        struct Outer<T> {
+            params: T,
+        }
+        let read = serde_json::from_str::<Outer<T>>(self.text);
+        read.map(|outer| outer.params).map_err(|why| Error::answered(INVALID_PARAMS, format!("params: {why}")))
+    }
 }
 
 /// A message that cannot be read, and the id to echo if there is one.
@@ -113,10 +140,6 @@ pub(super) struct Params<'a> {
     pub protocol_version: Option<&'a RawValue>,
     /// Of `resources/read`.
     pub uri: Option<&'a RawValue>,
-    /// Of `completion/complete`.
-    pub reference: Option<&'a RawValue>,
-    /// Of `completion/complete`.
-    pub argument: Option<&'a RawValue>,
     /// Of a retry that brings what was asked for (2026-07-28).
     pub input_responses: Option<&'a RawValue>,
     /// Of `tasks/*`.
@@ -125,8 +148,8 @@ pub(super) struct Params<'a> {
 
 /// Reads one message.
 pub(super) fn read(body: &str) -> Result<Message<'_>, Unreadable<'_>> {
-    if body.trim_ascii_start().starts_with('[') {
-        let text = "JSON-RPC batches are not accepted: send one message per request";
+    if is_batch(body) {
+        let text = "a JSON-RPC batch is not accepted here: send one message per request";
         return Err(Unreadable { id: None, error: Error::refused(400, INVALID_REQUEST, text) });
     }
     let envelope: Envelope<'_> = serde_json::from_str(body).map_err(|why| unreadable(body, &why))?;
@@ -142,12 +165,18 @@ pub(super) fn read(body: &str) -> Result<Message<'_>, Unreadable<'_>> {
     }
     let Some(method) = envelope.method else {
         let is_response = envelope.result.is_some() != envelope.error.is_some() && id.is_some();
-        let response = Message { kind: Kind::Response, method: Cow::Borrowed(""), params: Params::default() };
+        let method = Cow::Borrowed("");
+        let response = Message { kind: Kind::Response, method, params: Params::default(), text: body };
         return is_response.then_some(response).ok_or_else(|| invalid("method is missing"));
     };
     let method = text(method).ok_or_else(|| invalid("method must be a string"))?;
     let kind = id.map_or(Kind::Notification, Kind::Request);
-    Ok(Message { kind, method, params: envelope.params })
+    Ok(Message { kind, method, params: envelope.params, text: body })
+}
+
+/// Whether it is a JSON array.
+pub(super) fn is_batch(body: &str) -> bool {
+    body.trim_ascii_start().starts_with('[')
 }
 
 /// Tells bad JSON from JSON that is no message, and finds the id to echo.
@@ -171,7 +200,7 @@ fn unreadable<'a>(body: &'a str, why: &serde_json::Error) -> Unreadable<'a> {
 }
 
 /// A string or an integer, 0 included, and not longer than `ID_MAX`.
-fn is_id(raw: &str) -> bool {
+pub(super) fn is_id(raw: &str) -> bool {
     let digits = raw.strip_prefix('-').unwrap_or(raw);
     raw.len() <= ID_MAX && (raw.starts_with('"') || digits.bytes().all(|byte| byte.is_ascii_digit()))
 }
@@ -215,10 +244,6 @@ enum Param {
     ProtocolVersion,
     #[serde(rename = "uri")]
     Uri,
-    #[serde(rename = "ref")]
-    Reference,
-    #[serde(rename = "argument")]
-    Argument,
     #[serde(rename = "inputResponses")]
     InputResponses,
     #[serde(rename = "taskId")]
@@ -250,8 +275,6 @@ impl<'de> Visitor<'de> for ParamsVisitor {
                 Param::Cursor => (&mut params.cursor, "cursor"),
                 Param::ProtocolVersion => (&mut params.protocol_version, "protocolVersion"),
                 Param::Uri => (&mut params.uri, "uri"),
-                Param::Reference => (&mut params.reference, "ref"),
-                Param::Argument => (&mut params.argument, "argument"),
                 Param::InputResponses => (&mut params.input_responses, "inputResponses"),
                 Param::TaskId => (&mut params.task_id, "taskId"),
                 Param::Other => {

@@ -4,13 +4,18 @@
 //! hears of a session when it opens, when it ends, and rarely in between. Holds no lock across an await.
 
 use std::collections::HashMap;
-use std::sync::atomic::{AtomicBool, AtomicI64, Ordering};
-use std::sync::{Arc, PoisonError, RwLock};
+use std::sync::atomic::{AtomicBool, AtomicI64, AtomicU8, Ordering};
+use std::sync::{Arc, Mutex, PoisonError, RwLock};
 
 use bytes::Bytes;
 use serde::{Deserialize, Serialize};
+use serde_json::value::RawValue;
+use tokio::sync::Notify;
 
+use super::calls::{CallInFlight, Calls};
 use super::era::{Presence, Revision};
+use super::log::Level;
+use super::subscriptions::Subscriptions;
 use crate::clock::Clock;
 use crate::job::{Millis, Timestamp};
 use crate::service::CellChange;
@@ -35,9 +40,47 @@ pub(super) struct Session {
     /// The negotiated revision.
     pub revision: Revision,
     owner: Arc<str>,
+    /// What its client can do.
+    pub abilities: Abilities,
+    /// From which level on log lines are sent; `None` until the client says.
+    level: AtomicU8,
+    /// The resources that its client wants to hear of.
+    pub subscriptions: Subscriptions,
+    /// Ends the standing stream that is open, when a newer one takes its place.
+    standing: Mutex<Arc<Notify>>,
+    /// Tells its streams that it has ended.
+    end: Notify,
+    /// Its requests that are being answered.
+    pub calls: Calls,
     seen: AtomicI64,
     saved: AtomicI64,
     ended: AtomicBool,
+}
+
+/// What a client says that it can do, as far as anything here depends on it.
+#[derive(Debug, Default, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(default)]
+pub(super) struct Abilities {
+    /// It asks its user questions (`elicitation`).
+    pub elicitation: bool,
+    /// It shows apps (`extensions["io.modelcontextprotocol/ui"]`).
+    pub ui: bool,
+}
+
+impl Abilities {
+    /// As a client declares them, in `initialize` or in the envelope.
+    pub(super) fn of(capabilities: &serde_json::Value) -> Self {
+        let has = |pointer: &str| capabilities.pointer(pointer).is_some_and(serde_json::Value::is_object);
+        // A client that names the one form of questions has not the other.
+        let asks_by_form = has("/elicitation/form") || !has("/elicitation/url");
+        Self { elicitation: has("/elicitation") && asks_by_form, ui: has("/extensions/io.modelcontextprotocol~1ui") }
+    }
+
+    /// As the envelope of 2026-07-28 declares them; none if it does not.
+    pub(super) fn declared(capabilities: Option<&RawValue>) -> Self {
+        let capabilities = capabilities.and_then(|raw| serde_json::from_str(raw.get()).ok());
+        capabilities.as_ref().map(Self::of).unwrap_or_default()
+    }
 }
 
 /// A session as its cell holds it.
@@ -46,6 +89,12 @@ struct Cell<'a> {
     version: &'a str,
     owner: &'a str,
     seen: i64,
+    #[serde(default)]
+    can: Abilities,
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    level: Option<Level>,
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    uris: Vec<Box<str>>,
 }
 
 /// What a header names.
@@ -109,7 +158,12 @@ impl Sessions {
     }
 
     /// Opens a session. Durable when it returns.
-    pub(super) async fn open(&self, viewer: &Viewer, revision: Revision) -> Result<Arc<Session>, Refused> {
+    pub(super) async fn open(
+        &self,
+        viewer: &Viewer,
+        revision: Revision,
+        abilities: Abilities,
+    ) -> Result<Arc<Session>, Refused> {
         let now = self.clock.now();
         self.sweep(now);
         // The low halves of two job ids: 124 random bits.
@@ -118,6 +172,12 @@ impl Sessions {
             id: format!("{:016x}{:016x}", half(), half()).into(),
             revision,
             owner: viewer.principal.clone(),
+            abilities,
+            level: AtomicU8::new(Level::NONE),
+            subscriptions: Subscriptions::default(),
+            standing: Mutex::default(),
+            end: Notify::new(),
+            calls: Calls::default(),
             seen: AtomicI64::new(now.0),
             saved: AtomicI64::new(now.0),
             ended: AtomicBool::new(false),
@@ -131,6 +191,7 @@ impl Sessions {
     /// Ends a session: from now on nobody finds it; durable when it returns. If that fails it is open again.
     pub(super) async fn end(&self, session: &Arc<Session>) -> Result<(), Refused> {
         session.ended.store(true, Ordering::SeqCst);
+        session.end.notify_waiters();
         self.open.write().unwrap_or_else(PoisonError::into_inner).remove(&session.id);
         let done = self.service.put_cells(vec![session.no_cell()]).await;
         if done.is_err() {
@@ -139,6 +200,14 @@ impl Sessions {
             open.insert(session.id.clone(), session.clone());
         }
         done
+    }
+
+    /// Writes what the session now is. Durable when it returns.
+    ///
+    /// # Errors
+    /// What `Service::put_cells` refuses.
+    pub(super) async fn save(&self, session: &Session) -> Result<(), Refused> {
+        self.service.put_cells(vec![session.cell(self.clock.now())]).await
     }
 
     /// Notes a use, and now and then has it written.
@@ -176,13 +245,45 @@ impl Sessions {
 }
 
 impl Session {
+    /// From which level on its client wants log lines.
+    pub(super) fn level(&self) -> Option<Level> {
+        Level::of_number(self.level.load(Ordering::Relaxed))
+    }
+
+    /// Log lines are sent from this level on.
+    pub(super) fn set_level(&self, level: Level) {
+        self.level.store(level as u8, Ordering::Relaxed);
+    }
+
+    /// Takes the place of the standing stream that is open; told when another takes this one's.
+    pub(super) fn stand(&self) -> Arc<Notify> {
+        let mut standing = self.standing.lock().unwrap_or_else(PoisonError::into_inner);
+        standing.notify_one();
+        *standing = Arc::default();
+        standing.clone()
+    }
+
+    /// Returns when the session has ended.
+    pub(super) async fn over(&self) {
+        let end = self.end.notified();
+        if !self.ended.load(Ordering::SeqCst) {
+            end.await;
+        }
+    }
+
+    /// Notes a request that is being answered.
+    pub(super) fn call(&self, id: &str) -> CallInFlight {
+        self.calls.enter(id)
+    }
+
     fn is_idle(&self, now: Timestamp, ttl: Millis) -> bool {
         now.since(Timestamp(self.seen.load(Ordering::Relaxed))) > ttl
     }
 
     fn cell(&self, seen: Timestamp) -> CellChange {
-        let cell = Cell { version: self.revision.name(), owner: &self.owner, seen: seen.0 };
-        // Three plain fields always serialise.
+        let (version, level, uris) = (self.revision.name(), self.level(), self.subscriptions.all());
+        let cell = Cell { version, owner: &self.owner, seen: seen.0, can: self.abilities, level, uris };
+        // Plain fields always serialise.
         let value = serde_json::to_vec(&cell).unwrap_or_default();
         CellChange { name: format!("{PREFIX}{}", self.id), expect: None, value: Some(Bytes::from(value)) }
     }
@@ -207,6 +308,12 @@ fn revive(name: &str, value: &[u8], now: Timestamp, seen_every: Millis) -> Optio
         id: id.into(),
         revision: Revision::of_session(cell.version)?,
         owner: cell.owner.into(),
+        abilities: cell.can,
+        level: AtomicU8::new(cell.level.map_or(Level::NONE, |level| level as u8)),
+        subscriptions: Subscriptions::of_kept(cell.uris.iter().map(|uri| &**uri)),
+        standing: Mutex::default(),
+        end: Notify::new(),
+        calls: Calls::default(),
         seen: AtomicI64::new(seen),
         saved: AtomicI64::new(cell.seen),
         ended: AtomicBool::new(false),
@@ -235,7 +342,10 @@ async fn save(service: Arc<Service>, session: Arc<Session>, seen: Timestamp, bef
 
 /// Removes the cells of sessions that are gone. What cannot be removed is found idle again after a restart.
 async fn remove(service: Arc<Service>, sessions: Vec<Arc<Session>>) {
-    sessions.iter().for_each(|session| session.ended.store(true, Ordering::SeqCst));
+    for session in &sessions {
+        session.ended.store(true, Ordering::SeqCst);
+        session.end.notify_waiters();
+    }
     for some in sessions.chunks(REMOVE_MAX) {
         if let Err(refused) = service.put_cells(some.iter().map(|session| session.no_cell()).collect()).await {
             tracing::warn!(?refused, "cells of ended sessions stay for now");
@@ -254,6 +364,23 @@ mod tests {
         let value =
             format!(r#"{{"version":"2025-06-18","owner":"ann","seen":{seen},"later":"unknown fields are ignored"}}"#);
         revive(&format!("{PREFIX}{id}"), value.as_bytes(), Timestamp(seen), HOUR).expect("is a session")
+    }
+
+    #[test]
+    fn a_client_that_names_only_other_forms_of_questions_cannot_be_asked() {
+        for (capabilities, expected) in [
+            (r#"{"elicitation":{}}"#, true),
+            (r#"{"elicitation":{"form":{}}}"#, true),
+            (r#"{"elicitation":{"form":{},"url":{}}}"#, true),
+            (r#"{"elicitation":{"url":{}}}"#, false),
+            (r#"{"elicitation":true}"#, false),
+            (r#"{"sampling":{}}"#, false),
+            ("[]", false),
+        ] {
+            let raw = RawValue::from_string(capabilities.into()).expect("JSON");
+            assert_eq!(Abilities::declared(Some(&raw)).elicitation, expected, "{capabilities}");
+        }
+        assert_eq!(Abilities::declared(None), Abilities::default());
     }
 
     #[test]

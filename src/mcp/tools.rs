@@ -4,17 +4,21 @@
 //! that they are. Knows no headers and no eras but through the revision that the answer is written in.
 
 use std::borrow::Cow;
-use std::pin::Pin;
 use std::sync::Arc;
 
 use bytes::Bytes;
+use serde_json::value::RawValue;
 
 use super::era::{Meta, Revision};
-use super::reply::{Members, push_text};
+use super::leash::Leash;
+use super::log::Level;
+use super::reply::Members;
 use super::rpc::{self, Error, INVALID_PARAMS, Params};
-use super::{Endpoint, helpers, refusal, result};
+use super::session::Session;
+use super::work::{Asker, Outcome, Waits, Work};
+use super::{Endpoint, helpers, refusal};
 use crate::job::{Head, JobId, Status};
-use crate::service::{Refused, Service, Submit, Submitted, Tool, Viewer};
+use crate::service::{Refused, Submit, Submitted, Tool, Viewer};
 
 /// One `tools/call`.
 #[derive(Clone, Copy)]
@@ -53,6 +57,20 @@ impl<'a> Call<'a> {
         }
     }
 
+    /// Who waits for the answer.
+    pub(super) fn asker(&self, session: Option<Arc<Session>>) -> Asker {
+        Asker { viewer: self.viewer.clone(), revision: self.revision, session, level: self.level() }
+    }
+
+    /// The progress token as written; anything but a string or an integer is none.
+    pub(super) fn token(&self) -> Option<&'a str> {
+        self.meta.token.map(RawValue::get).filter(|raw| rpc::is_id(raw))
+    }
+
+    fn level(&self) -> Option<Level> {
+        self.meta.level.filter(|_| self.revision.is_modern()).and_then(|raw| Level::of_json(raw.get()))
+    }
+
     fn key(&self) -> Result<Option<String>, Error> {
         let text = "params._meta[\"longhaul/idempotencyKey\"] must be a string";
         let read = |raw| rpc::text(raw).map(Cow::into_owned).ok_or_else(|| Error::answered(INVALID_PARAMS, text));
@@ -70,7 +88,7 @@ impl<'a> Call<'a> {
 ///
 /// # Errors
 /// What the client, not the model, has to mend, and what nobody can: see `mcp::refusal`.
-pub(super) async fn call(endpoint: &Endpoint, call: &Call<'_>) -> Result<Members, Error> {
+pub(super) async fn call(endpoint: &Endpoint, call: &Call<'_>) -> Result<Outcome, Error> {
     let name = call.name()?;
     let arguments = call.arguments()?;
     if let Some(tool) = endpoint.service.catalogue.named(&name) {
@@ -84,7 +102,7 @@ pub(super) async fn call(endpoint: &Endpoint, call: &Call<'_>) -> Result<Members
     }
 }
 
-async fn start(endpoint: &Endpoint, call: &Call<'_>, tool: &Tool, arguments: &str) -> Result<Members, Error> {
+async fn start(endpoint: &Endpoint, call: &Call<'_>, tool: &Tool, arguments: &str) -> Result<Outcome, Error> {
     let submit = Submit {
         job_type: tool.job_type.to_string(),
         payload: slice(call.body, arguments),
@@ -96,47 +114,39 @@ async fn start(endpoint: &Endpoint, call: &Call<'_>, tool: &Tool, arguments: &st
     if call.revision.is_modern() && submit.key.is_none() {
         let mut leash = Leash::new(&endpoint.service, call.viewer, submit);
         let submitted = leash.submitted().await;
-        let answer = answer(endpoint, call, tool, submitted).await;
-        leash.release();
-        return answer;
+        return answer(endpoint, call, tool, submitted, Some(leash));
     }
     let submitted = endpoint.service.submit(call.viewer, submit).await;
-    answer(endpoint, call, tool, submitted).await
+    answer(endpoint, call, tool, submitted, None)
 }
 
-async fn answer(
+fn answer(
     endpoint: &Endpoint,
     call: &Call<'_>,
     tool: &Tool,
     submitted: Result<Submitted, Refused>,
-) -> Result<Members, Error> {
+    mut leash: Option<Leash>,
+) -> Result<Outcome, Error> {
     let head = match submitted {
         Ok(submitted) => submitted.head,
-        Err(refused) => return refusal::of_call(&refused, call.revision),
+        Err(refused) => return refusal::of_call(&refused, call.revision).map(Outcome::Ready),
     };
     if tool.inline_wait.0 == 0 {
-        return Ok(handle(endpoint, &head));
+        leash.iter_mut().for_each(Leash::release);
+        return Ok(handle(endpoint, &head).into());
     }
-    let waited = endpoint.service.wait(call.viewer, head.job.id(), tool.inline_wait.duration()).await;
-    // The job is durable: whatever the wait ran into, its handle is the truth.
-    let head = waited.unwrap_or(head);
-    if head.job.status().is_terminal() {
-        result::of_job(endpoint, call.revision, &head).await
-    } else {
-        Ok(handle(endpoint, &head))
-    }
+    let until = endpoint.clock.now().plus(tool.inline_wait);
+    Ok(Outcome::Waiting(Work { waits: Waits::Call(head.job.id(), until.0), leash }))
 }
 
 /// What is answered while, or although, there is more to learn about the job.
 pub(super) fn handle(endpoint: &Endpoint, head: &Head) -> Members {
     let (id, status) = (head.job.id(), head.job.status());
     let message = next_step(endpoint, id, status);
-    let mut json = Vec::with_capacity(2 * message.len() + 2 * endpoint.links.base.len() + 400);
-    push_text(&mut json, &message);
-    json.extend_from_slice(b",\"structuredContent\":");
-    push_handle(&mut json, endpoint, head, &message);
-    json.push(b'}');
-    Members { json, job: Some(id) }
+    let mut structured = Vec::with_capacity(message.len() + 2 * endpoint.links.base.len() + 300);
+    push_handle(&mut structured, endpoint, head, &message);
+    structured.push(b'}');
+    Members { structured: Some(structured), ..Members::text(&message) }.about(id)
 }
 
 /// Adds the handle's object, without its closing brace.
@@ -203,66 +213,6 @@ pub(super) fn nearest<'a>(text: &str, names: impl Iterator<Item = &'a str>) -> O
     let likeness = |name: &str| strsim::jaro_winkler(text, name);
     let best = names.map(|name| (likeness(name), name)).max_by(|a, b| a.0.total_cmp(&b.0));
     best.filter(|(likeness, _)| *likeness >= 0.75).map(|(_, name)| name)
-}
-
-type Submitting = Pin<Box<dyn Future<Output = Result<Submitted, Refused>> + Send>>;
-
-/// Holds a job to the request that made it: dropped before it is released, it cancels the job, even if the job does not exist yet.
-struct Leash {
-    service: Arc<Service>,
-    viewer: Viewer,
-    hold: Hold,
-}
-
-enum Hold {
-    Submitting(Submitting),
-    Job(JobId),
-    Nothing,
-}
-
-impl Leash {
-    fn new(service: &Arc<Service>, viewer: &Viewer, submit: Submit) -> Self {
-        let (service, viewer) = (service.clone(), viewer.clone());
-        let submitting: Submitting = {
-            let (service, viewer) = (service.clone(), viewer.clone());
-            Box::pin(async move { service.submit(&viewer, submit).await })
-        };
-        Self { service, viewer, hold: Hold::Submitting(submitting) }
-    }
-
-    /// What became of the submit.
-    async fn submitted(&mut self) -> Result<Submitted, Refused> {
-        let Hold::Submitting(submitting) = &mut self.hold else { return Err(Refused::Unhealthy) };
-        let submitted = submitting.await;
-        self.hold = submitted.as_ref().map_or(Hold::Nothing, |submitted| Hold::Job(submitted.head.job.id()));
-        submitted
-    }
-
-    fn release(&mut self) {
-        self.hold = Hold::Nothing;
-    }
-}
-
-impl Drop for Leash {
-    fn drop(&mut self) {
-        let hold = std::mem::replace(&mut self.hold, Hold::Nothing);
-        // Outside a runtime there is no transport, and nobody who could have gone away.
-        let (false, Ok(runtime)) = (matches!(hold, Hold::Nothing), tokio::runtime::Handle::try_current()) else {
-            return;
-        };
-        let (service, viewer) = (self.service.clone(), self.viewer.clone());
-        runtime.spawn(async move {
-            let id = match hold {
-                Hold::Submitting(submitting) => submitting.await.ok().map(|submitted| submitted.head.job.id()),
-                Hold::Job(id) => Some(id),
-                Hold::Nothing => None,
-            };
-            if let Some(id) = id {
-                // It may have ended meanwhile; then there is nothing to give up.
-                let _ = service.cancel(&viewer, id, Some("the client closed the request".into())).await;
-            }
-        });
-    }
 }
 
 #[cfg(test)]

@@ -8,6 +8,7 @@
 mod answer;
 
 use std::cell::RefCell;
+use std::sync::Arc;
 
 use longhaul::mcp::{Answer, Endpoint, Headers, Options, Request};
 use longhaul::service::Viewer;
@@ -34,10 +35,10 @@ impl Headers for List {
 }
 
 thread_local! {
-    static LAST: RefCell<Option<(World, Endpoint)>> = const { RefCell::new(None) };
+    static LAST: RefCell<Option<(World, Arc<Endpoint>)>> = const { RefCell::new(None) };
 }
 
-fn fresh() -> (World, Endpoint) {
+fn fresh() -> (World, Arc<Endpoint>) {
     let world = World::new("ann");
     let loading = Endpoint::load(world.service.clone(), world.clock.clone(), Options::default());
     let endpoint = world.runtime.block_on(loading).expect("an endpoint");

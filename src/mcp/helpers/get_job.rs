@@ -5,7 +5,7 @@ use serde_json::{Value, json};
 use super::{Context, Stop, structured};
 use crate::job::{BodyRef, Head, State};
 use crate::mcp::ranges::{self, Range, TEXT_DEFAULT, TEXT_MAX, TEXT_MIN};
-use crate::mcp::reply::{Members, push_text};
+use crate::mcp::reply::Members;
 use crate::mcp::result::{why_canceled, why_failed};
 use crate::mcp::rpc;
 
@@ -65,9 +65,6 @@ fn range(part: &str, head: &Head, range: &Range) -> Members {
         Some(next) => format!("\n[cut at byte {next} of {}; go on with offset {next}]", range.total),
         None => String::new(),
     };
-    let mut json = Vec::with_capacity(2 * range.text.len() + 256);
-    push_text(&mut json, &format!("{}{mark}", range.text));
-    json.extend_from_slice(b",\"structuredContent\":");
     let mut structured = json!({
         "jobId": head.job.id(), "part": part, "status": head.job.status().name(),
         "text": range.text, "offset": range.offset, "total": range.total, "truncated": range.next.is_some(),
@@ -75,6 +72,7 @@ fn range(part: &str, head: &Head, range: &Range) -> Members {
     if let (Some(next), Some(members)) = (range.next, structured.as_object_mut()) {
         members.insert("nextOffset".into(), next.into());
     }
-    rpc::push_value(&mut json, &structured);
-    Members { json, job: None }
+    let mut tree = Vec::with_capacity(range.text.len() + 256);
+    rpc::push_value(&mut tree, &structured);
+    Members { structured: Some(tree), ..Members::text(&format!("{}{mark}", range.text)) }
 }

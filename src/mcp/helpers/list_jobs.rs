@@ -7,7 +7,7 @@ use serde_json::{Value, json};
 
 use super::{Context, Stop};
 use crate::job::{Head, JobId, State, Status};
-use crate::mcp::reply::{Members, push_text};
+use crate::mcp::reply::Members;
 use crate::mcp::result::{why_canceled, why_failed};
 use crate::mcp::rpc;
 use crate::service::Query;
@@ -69,15 +69,13 @@ pub(super) async fn call(context: &Context<'_>) -> Result<Members, Stop> {
         None if lines.is_empty() => lines.push_str("No jobs."),
         None => {}
     }
-    let mut json = Vec::new();
-    push_text(&mut json, lines.trim_end());
-    json.extend_from_slice(b",\"structuredContent\":");
     let mut structured = json!({ "jobs": listing.jobs.iter().map(|head| line(head)).collect::<Vec<_>>() });
     if let (Some(next), Some(members)) = (listing.next, structured.as_object_mut()) {
         members.insert("nextCursor".into(), next.to_string().into());
     }
-    rpc::push_value(&mut json, &structured);
-    Ok(Members { json, job: None })
+    let mut tree = Vec::new();
+    rpc::push_value(&mut tree, &structured);
+    Ok(Members { structured: Some(tree), ..Members::text(lines.trim_end()) })
 }
 
 fn line(head: &Head) -> Value {

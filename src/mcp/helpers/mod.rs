@@ -11,6 +11,7 @@ use serde_json::{Map, Value};
 use super::reply::{Members, push_text};
 use super::rpc::{self, Error, INVALID_PARAMS};
 use super::tools::Call;
+use super::work::Outcome;
 use super::{Endpoint, refusal, view};
 use crate::job::{Head, JobId, Millis, Rules};
 use crate::service::{Catalogue, JobView, Refused, TaskSupport, Tool, Viewer};
@@ -22,6 +23,7 @@ mod wait_for_jobs;
 
 pub use list_jobs::LIST_MAX;
 pub(super) use list_jobs::note;
+pub(super) use wait_for_jobs::Watch;
 pub use wait_for_jobs::{JOBS_MAX, TIMEOUT_DEFAULT_MS, TIMEOUT_MAX_MS};
 
 /// Whether a helper tool has this name: no configured tool may have it while `helpers` is on.
@@ -117,26 +119,27 @@ pub(super) async fn call(
     call: &Call<'_>,
     name: &str,
     arguments: &str,
-) -> Result<Members, Error> {
+) -> Result<Outcome, Error> {
     let invalid = |why: serde_json::Error| Error::answered(INVALID_PARAMS, format!("params.arguments: {why}"));
     let arguments: Value = serde_json::from_str(arguments).map_err(invalid)?;
     let violations = catalogue.check_input(name, &arguments);
     if !violations.is_empty() {
-        return refusal::complain(call.revision, &refusal::misfit(&violations));
+        return refusal::complain(call.revision, &refusal::misfit(&violations)).map(Outcome::Ready);
     }
     let Value::Object(arguments) = arguments else {
         return Err(Error::answered(INVALID_PARAMS, "params.arguments must be an object"));
     };
     let context = Context { endpoint, viewer: call.viewer, arguments };
     let answer = match Helper::named(name) {
-        Some(Helper::Get) => get_job::call(&context).await,
+        Some(Helper::Get) => get_job::call(&context).await.map(Outcome::Ready),
         Some(Helper::Wait) => wait_for_jobs::call(&context).await,
-        Some(Helper::Cancel) => cancel_job::call(&context).await,
-        Some(Helper::List) => list_jobs::call(&context).await,
+        Some(Helper::Cancel) => cancel_job::call(&context).await.map(Outcome::Ready),
+        Some(Helper::List) => list_jobs::call(&context).await.map(Outcome::Ready),
         None => Err(Stop::Told(Members::complaint("There is no such helper."))),
     };
     match answer {
-        Ok(members) | Err(Stop::Told(members)) => Ok(members),
+        Ok(outcome) => Ok(outcome),
+        Err(Stop::Told(members)) => Ok(members.into()),
         Err(Stop::Refused(refused)) => Err(refusal::internal(&refused)),
     }
 }
@@ -185,7 +188,7 @@ fn structured(value: &impl serde::Serialize, next: Option<&str>) -> Members {
     let mut tree = Vec::new();
     rpc::push_value(&mut tree, value);
     let text = String::from_utf8_lossy(&tree);
-    let mut json = Vec::with_capacity(3 * tree.len());
+    let mut json = Vec::with_capacity(2 * tree.len());
     match next {
         None => push_text(&mut json, &text),
         Some(next) => {
@@ -196,9 +199,7 @@ fn structured(value: &impl serde::Serialize, next: Option<&str>) -> Members {
             json.extend_from_slice(b"}]");
         }
     }
-    json.extend_from_slice(b",\"structuredContent\":");
-    rpc::push_raw(&mut json, &tree);
-    Members { json, job: None }
+    Members { json, structured: Some(tree), job: None }
 }
 
 #[cfg(test)]

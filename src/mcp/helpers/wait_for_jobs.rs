@@ -5,16 +5,19 @@
 use std::collections::HashSet;
 use std::str::FromStr;
 use std::sync::Arc;
-use std::time::Duration;
 
-use serde::Serialize;
-use serde_json::{Value, json};
+use serde::{Deserialize, Serialize};
+use serde_json::{Map, Value, json};
 use tokio::time::Instant;
 
 use super::{Context, Stop, structured};
-use crate::job::{EventId, Head, JobId, Position};
+use crate::job::{EventId, Head, JobId, Millis, Position, Timestamp};
 use crate::mcp::ranges::TEXT_DEFAULT;
 use crate::mcp::reply::Members;
+use crate::mcp::rpc::Error;
+use crate::mcp::voice::Voice;
+use crate::mcp::work::{Asker, Outcome, Waits, Work, deadline};
+use crate::mcp::{Endpoint, refusal};
 use crate::service::{Bounds, JobView, Refused};
 
 /// Most jobs that one call waits for.
@@ -45,9 +48,11 @@ pub(super) fn schema() -> Value {
     })
 }
 
-#[derive(Clone, Copy, PartialEq, Eq)]
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
 enum Mode {
+    #[serde(rename = "any")]
     Any,
+    #[serde(rename = "all")]
     All,
 }
 
@@ -59,25 +64,86 @@ struct Report {
     cursor: EventId,
 }
 
-pub(super) async fn call(context: &Context<'_>) -> Result<Members, Stop> {
-    let service = &context.endpoint.service;
+/// For which jobs a call waits.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+pub(in crate::mcp) struct Watch {
+    jobs: Vec<JobId>,
+    #[serde(rename = "m")]
+    mode: Mode,
+    /// The call was made.
+    #[serde(rename = "f")]
+    from: i64,
+    #[serde(rename = "u")]
+    until: i64,
+    /// What happened up to here was told before.
+    #[serde(rename = "s")]
+    since: u64,
+}
+
+pub(super) async fn call(context: &Context<'_>) -> Result<Outcome, Stop> {
     let mode = if context.text("mode") == Some("all") { Mode::All } else { Mode::Any };
-    let timeout = Duration::from_millis(context.number("timeoutMs").unwrap_or(TIMEOUT_DEFAULT_MS));
-    let deadline = Instant::now() + timeout;
-    let since = since(context, &service.bounds())?;
+    let timeout = Millis(context.number("timeoutMs").unwrap_or(TIMEOUT_DEFAULT_MS).min(TIMEOUT_MAX_MS));
+    let since = since(context, &context.endpoint.service.bounds())?;
     let mut heads = find_all(context).await?;
-    while !is_enough(mode, &heads, since) {
-        let left = deadline.saturating_duration_since(Instant::now());
-        if left.is_zero() {
-            break;
-        }
-        let seen: Vec<_> = unfinished(&heads).map(|head| (head.job.id(), head.job.revision)).collect();
-        for head in service.wait_any(context.viewer, &seen, left).await? {
-            heads.iter_mut().filter(|old| old.job.id() == head.job.id()).for_each(|old| *old = head.clone());
-        }
+    if is_enough(mode, &heads, since) || timeout.0 == 0 {
+        return Ok(answer(context, &mut heads, since).await?.into());
     }
-    let bounds = settle(context, &mut heads).await?;
-    Ok(report(context, &heads, since, &bounds).await?)
+    let now = context.endpoint.clock.now();
+    let jobs = heads.iter().map(|head| head.job.id()).collect();
+    let watch = Watch { jobs, mode, from: now.0, until: now.plus(timeout).0, since: since.0 };
+    Ok(Outcome::Waiting(Work::of(Waits::Jobs(watch))))
+}
+
+impl Watch {
+    /// Waits for the jobs; those that are not kept any more are passed over.
+    ///
+    /// # Errors
+    /// -32603 for what the service cannot do now.
+    pub(in crate::mcp) async fn run(
+        &self,
+        endpoint: &Endpoint,
+        asker: &Asker,
+        voice: &mut Voice,
+    ) -> Result<Members, Error> {
+        let context = Context { endpoint, viewer: &asker.viewer, arguments: Map::new() };
+        self.wait(&context, voice).await.map_err(|refused| refusal::internal(&refused))
+    }
+
+    async fn wait(&self, context: &Context<'_>, voice: &mut Voice) -> Result<Members, Refused> {
+        let service = &context.endpoint.service;
+        let (since, deadline) = (Position(self.since), deadline(context.endpoint, Timestamp(self.until)));
+        let mut heads = Vec::new();
+        for id in self.jobs.iter().take(JOBS_MAX) {
+            match service.job(context.viewer, *id).await {
+                Err(Refused::NoSuchJob) => {}
+                head => heads.push(head?),
+            }
+        }
+        while !is_enough(self.mode, &heads, since) {
+            let left = deadline.saturating_duration_since(Instant::now());
+            if left.is_zero() {
+                break;
+            }
+            self.tell(context, &heads, voice).await;
+            let seen: Vec<_> = unfinished(&heads).map(|head| (head.job.id(), head.job.revision)).collect();
+            for head in service.wait_any(context.viewer, &seen, left.min(voice.patience())).await? {
+                heads.iter_mut().filter(|old| old.job.id() == head.job.id()).for_each(|old| *old = head.clone());
+            }
+        }
+        answer(context, &mut heads, since).await
+    }
+
+    async fn tell(&self, context: &Context<'_>, heads: &[Arc<Head>], voice: &mut Voice) {
+        let ended = heads.len() - unfinished(heads).count();
+        let message = format!("{ended} of {} jobs have ended", heads.len());
+        let (done, total) = (ended as f64, heads.len() as f64);
+        voice.rise(done, Some(total), Timestamp(self.from), &message, context.endpoint.clock.now()).await;
+    }
+}
+
+async fn answer(context: &Context<'_>, heads: &mut [Arc<Head>], since: Position) -> Result<Members, Refused> {
+    let bounds = settle(context, heads).await?;
+    report(context, heads, since, &bounds).await
 }
 
 /// Reads the heads once more, so that they hold all that the log held when it was looked at, and as a rule nothing newer: then its end is a

@@ -89,13 +89,6 @@ impl Ask {
     }
 }
 
-/// Whether the client can show its user a form. `{}` says so too: it is older than the other modes.
-pub(super) fn can_ask(capabilities: Option<&RawValue>) -> bool {
-    let capabilities: Option<Value> = capabilities.and_then(|raw| serde_json::from_str(raw.get()).ok());
-    let elicitation = capabilities.as_ref().and_then(|all| all.get("elicitation")).and_then(Value::as_object);
-    elicitation.is_some_and(|modes| modes.contains_key("form") || !modes.contains_key("url"))
-}
-
 /// The client's answers; none if they are no object.
 pub(super) fn responses(raw: Option<&RawValue>) -> Map<String, Value> {
     raw.and_then(|raw| serde_json::from_str(raw.get()).ok()).unwrap_or_default()
@@ -104,22 +97,6 @@ pub(super) fn responses(raw: Option<&RawValue>) -> Map<String, Value> {
 #[cfg(test)]
 mod tests {
     use super::*;
-
-    #[test]
-    fn only_a_client_that_shows_forms_is_asked() {
-        for (capabilities, expected) in [
-            (r#"{"elicitation":{}}"#, true),
-            (r#"{"elicitation":{"form":{}}}"#, true),
-            (r#"{"elicitation":{"form":{},"url":{}}}"#, true),
-            (r#"{"elicitation":{"url":{}}}"#, false),
-            (r#"{"elicitation":true}"#, false),
-            (r#"{"sampling":{}}"#, false),
-            ("{}", false),
-        ] {
-            let raw = RawValue::from_string(capabilities.into()).expect("JSON");
-            assert_eq!(can_ask(Some(&raw)), expected, "{capabilities}");
-        }
-    }
 
     #[test]
     fn an_answer_that_does_not_fit_leaves_the_question_open() {

@@ -4,12 +4,13 @@
 
 use serde_json::{Map, Value, json};
 
-use super::ask::{Said, can_ask, responses};
+use super::ask::{Said, responses};
 use super::{Argument, Block, Prompt};
 use crate::mcp::Endpoint;
 use crate::mcp::fill::{Escape, FILLED_MAX};
 use crate::mcp::reply::Members;
 use crate::mcp::rpc::{self, Error, INVALID_PARAMS};
+use crate::mcp::session::Abilities;
 use crate::mcp::tools::{Call, nearest};
 
 /// Longest value of an argument, in bytes.
@@ -31,7 +32,7 @@ pub(in crate::mcp) fn get(endpoint: &Endpoint, call: &Call<'_>) -> Result<Member
     if !questions.is_empty() {
         let mut json = b"\"resultType\":\"input_required\",\"inputRequests\":".to_vec();
         rpc::push_value(&mut json, &questions);
-        return Ok(Members { json, job: None });
+        return Ok(Members { json, ..Members::default() });
     }
     let Some(messages) = messages(prompt, &values) else {
         return Err(invalid(format!("the filled in prompt would be larger than {FILLED_MAX} bytes")));
@@ -40,7 +41,7 @@ pub(in crate::mcp) fn get(endpoint: &Endpoint, call: &Call<'_>) -> Result<Member
     rpc::push_string(&mut json, &prompt.description);
     json.extend_from_slice(b",\"messages\":");
     rpc::push_value(&mut json, &messages);
-    Ok(Members { json, job: None })
+    Ok(Members { json, ..Members::default() })
 }
 
 fn invalid(text: impl Into<String>) -> Error {
@@ -80,7 +81,7 @@ fn gather(
     call: &Call<'_>,
     given: &Map<String, Value>,
 ) -> Result<(Vec<String>, Map<String, Value>), Error> {
-    let can_ask = call.revision.is_modern() && can_ask(call.meta.capabilities);
+    let can_ask = call.revision.is_modern() && Abilities::declared(call.meta.capabilities).elicitation;
     let responses = if can_ask { responses(call.params.input_responses) } else { Map::new() };
     let (mut values, mut questions, mut missing) = (Vec::new(), Map::new(), Vec::new());
     for argument in &prompt.arguments {

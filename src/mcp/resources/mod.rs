@@ -11,7 +11,7 @@ use super::Endpoint;
 use super::era::Revision;
 use super::modern::LIST_TTL_MS;
 use super::reply::Members;
-use super::rpc::{self, Error, INVALID_PARAMS};
+use super::rpc::{self, Error, INVALID_PARAMS, RESOURCE_NOT_FOUND};
 use super::tools::Call;
 
 mod job;
@@ -77,13 +77,11 @@ pub(super) async fn read(endpoint: &Endpoint, call: &Call<'_>) -> Result<Members
     let mut json = b"\"contents\":".to_vec();
     rpc::push_value(&mut json, &[contents]);
     push_caching(&mut json, call.revision, ttl_ms);
-    Ok(Members { json, job: None })
+    Ok(Members { json, ..Members::default() })
 }
 
 /// There is no such resource, or not yet: `why` says more.
 fn not_found(revision: Revision, uri: &str, why: Option<&str>) -> Error {
-    /// Of the revisions with sessions; forbidden in later ones.
-    const RESOURCE_NOT_FOUND: i64 = -32002;
     let shown = crate::job::cut(uri, URI_MAX);
     let text = why.map_or_else(|| format!("there is no resource {}", crate::job::cut(uri, 200)), str::to_owned);
     let code = if revision.is_modern() { INVALID_PARAMS } else { RESOURCE_NOT_FOUND };
@@ -139,7 +137,7 @@ impl Page {
             json.extend_from_slice(format!(",\"nextCursor\":\"{next}\"").as_bytes());
         }
         push_caching(&mut json, revision, ttl_ms);
-        Members { json, job: None }
+        Members { json, ..Members::default() }
     }
 }
 

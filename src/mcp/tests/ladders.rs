@@ -38,7 +38,7 @@ async fn what_a_session_s_requests_are_answered() {
         (vec![dead, version("2025-11-25")], ping.clone(), (404, -32600)),
         (vec![live], request(7, "prompts/list", json!({})), (200, -32601)),
         (vec![live], request(7, "server/discover", json!({})), (200, -32601)),
-        (vec![live], request(7, "logging/setLevel", json!({"level": "info"})), (200, -32601)),
+        (vec![live], request(7, "logging/setLevel", json!({"level": "info"})), (200, 0)),
         (vec![live], request(7, "tools/list", json!({"cursor": "x"})), (200, -32602)),
         (vec![live], request(7, "tools/list", json!({"cursor": ""})), (200, -32602)),
         (vec![live], request(7, "tools/call", json!({})), (200, -32602)),
@@ -98,9 +98,10 @@ async fn how_initialize_is_answered() {
     let answer = message(&rig.post(&[], &hello).await);
     assert_eq!(answer["id"], 0);
     let result = &answer["result"];
+    assert_eq!(result["protocolVersion"], "2025-06-18");
     assert_eq!(
-        (&result["protocolVersion"], &result["capabilities"]),
-        (&json!("2025-06-18"), &json!({"tools": {}, "resources": {}, "completions": {}}))
+        result["capabilities"],
+        json!({"logging": {}, "tools": {}, "resources": {"subscribe": true}, "completions": {}})
     );
     assert_eq!(result["serverInfo"]["name"], "longhaul");
     assert!(result["instructions"].as_str().is_some_and(|text| text.contains("wait_for_jobs")));
@@ -122,7 +123,7 @@ async fn what_requests_without_a_session_are_answered() {
         ("resources/unsubscribe", json!({}), (404, -32601)),
         ("tasks/result", json!({"taskId": "t"}), (404, -32601)),
         ("tasks/list", json!({}), (404, -32601)),
-        ("subscriptions/listen", json!({}), (404, -32601)),
+        ("subscriptions/listen", json!({}), (200, -32602)),
         ("unknown/method", json!({}), (404, -32601)),
     ] {
         let mut headers = modern_headers(method, None);
@@ -165,7 +166,7 @@ async fn server_discover_tells_what_the_server_speaks_and_how_long_that_holds() 
     let body = modern("server/discover", json!({}), json!({}));
     let result = message(&rig.post(&modern_headers("server/discover", None), &body).await)["result"].take();
     assert_eq!(result["supportedVersions"], json!(["2026-07-28"]));
-    assert_eq!(result["capabilities"], json!({"tools": {}, "resources": {}, "completions": {}}));
+    assert_eq!(result["capabilities"], json!({"tools": {}, "resources": {"subscribe": true}, "completions": {}}));
     assert_eq!((&result["resultType"], &result["cacheScope"]), (&json!("complete"), &json!("private")));
     assert!(result["ttlMs"].as_u64().is_some());
     assert_eq!(result["_meta"]["io.modelcontextprotocol/serverInfo"]["name"], "longhaul");
@@ -209,11 +210,11 @@ async fn verbs_that_offer_nothing_say_which_ones_do() {
     let live: (&str, &[u8]) = ("mcp-session-id", session.as_bytes());
     let modern: (&str, &[u8]) = ("mcp-protocol-version", b"2026-07-28");
     for (verb, headers, status, allow) in [
-        ("GET", vec![live, ("accept", b"text/event-stream" as &[u8])], 405, Some("POST, DELETE")),
-        ("GET", vec![], 405, Some("POST, DELETE")),
+        ("GET", vec![live, ("accept", b"text/event-stream" as &[u8])], 200, None),
+        ("GET", vec![], 400, None),
         ("GET", vec![modern], 405, Some("POST")),
-        ("HEAD", vec![live], 405, Some("POST, DELETE")),
-        ("PUT", vec![], 405, Some("POST, DELETE")),
+        ("HEAD", vec![live], 405, Some("GET, POST, DELETE")),
+        ("PUT", vec![], 405, Some("GET, POST, DELETE")),
         ("DELETE", vec![modern], 405, Some("POST")),
         ("DELETE", vec![], 400, None),
         ("DELETE", vec![live, ("mcp-protocol-version", b"v9")], 400, None),

@@ -7,3 +7,4 @@ mod library;
 mod results;
 mod rig;
 mod sessions;
+mod streams;

@@ -131,7 +131,7 @@ impl Rig {
         std::thread::spawn(move || run(&worker, &holds));
         let service = Arc::new(Service::new(Parts { catalogue, core, published, clock: shared.clone() }));
         let endpoint = Endpoint::load(service.clone(), shared, options).await.expect("sessions are read");
-        Self { store, clock, service, endpoint: Arc::new(endpoint), held, core: handle, ended: Mutex::new(ended), work }
+        Self { store, clock, service, endpoint, held, core: handle, ended: Mutex::new(ended), work }
     }
 
     /// Ends the process, as a graceful shutdown would, and starts another on the same store.

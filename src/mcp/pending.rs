@@ -1,0 +1,108 @@
+//! A request whose answer is still to come: waited for in silence, or told of on a stream.
+//!
+//! In: a request's id, who asks, and what is waited for. Out: one message, or a stream that ends with it. In a session the client may cancel the
+//! request, and take the stream up again when it breaks off.
+
+use std::sync::Arc;
+
+use super::Endpoint;
+use super::reply;
+use super::rpc::{self, Error};
+use super::session::Session;
+use super::stream::{Outlet, Stream};
+use super::thread::Thread;
+use super::voice::Voice;
+use super::work::{Asker, Work};
+use crate::job::JobId;
+use crate::service::Viewer;
+
+/// See the head of this file.
+pub(super) struct Pending {
+    /// The request's id as written.
+    pub id: Box<str>,
+    /// Its progress token as written.
+    pub token: Option<Box<str>>,
+    /// Who asks.
+    pub asker: Asker,
+    /// What is waited for.
+    pub work: Work,
+}
+
+impl Pending {
+    /// A request that is taken up again on another stream.
+    pub(super) fn resumed(thread: Thread, session: Arc<Session>, viewer: Viewer) -> Self {
+        let Thread { id, token, waits, .. } = thread;
+        let asker = Asker { viewer, revision: session.revision, session: Some(session), level: None };
+        let own = |raw: Box<serde_json::value::RawValue>| raw.get().into();
+        Self { id: own(id), token: token.map(own), asker, work: Work::of(waits) }
+    }
+
+    /// The answer alone; `None` if the client canceled the request.
+    pub(super) async fn message(self, endpoint: &Endpoint) -> Option<Vec<u8>> {
+        self.run(endpoint, &mut Voice::mute()).await
+    }
+
+    /// A stream of what there is to tell, the answer last.
+    pub(super) fn stream(self, endpoint: &Arc<Endpoint>, is_resumed: bool) -> Stream {
+        let (outlet, endpoint) = (Outlet::default(), endpoint.clone());
+        let voice = Voice::new(outlet.clone(), self.token.as_deref());
+        Stream::new(outlet, async move {
+            let mut voice = self.on_thread(voice);
+            if is_resumed {
+                voice = going_on(&endpoint, &self.asker.viewer, self.work.waits.job(), voice).await;
+            } else if self.asker.revision.primes() {
+                voice.prime(endpoint.clock.now()).await;
+            }
+            if let Some(message) = self.run(&endpoint, &mut voice).await {
+                voice.end(&message).await;
+            }
+        })
+    }
+
+    fn on_thread(&self, voice: Voice) -> Voice {
+        let session = self.asker.session.as_deref();
+        let thread =
+            session.and_then(|session| Thread::new(session, &self.id, self.token.as_deref(), &self.work.waits));
+        match thread.and_then(|thread| thread.prefix()) {
+            Some(prefix) => voice.on_thread(prefix),
+            None => voice,
+        }
+    }
+
+    async fn run(self, endpoint: &Endpoint, voice: &mut Voice) -> Option<Vec<u8>> {
+        let Self { id, asker, work, .. } = self;
+        let (waits, call) = (work.waits.clone(), asker.session.as_ref().map(|session| session.call(&id)));
+        let outcome = tokio::select! {
+            biased;
+            () = canceled(call.as_ref()) => {
+                waits.give_up(endpoint, &asker).await;
+                return None;
+            }
+            outcome = work.run(endpoint, &asker, voice) => outcome,
+        };
+        Some(message(&id, &asker, outcome))
+    }
+}
+
+/// What was told of this job before is not told again.
+async fn going_on(endpoint: &Endpoint, viewer: &Viewer, job: Option<JobId>, voice: Voice) -> Voice {
+    let Some(job) = job else { return voice };
+    match endpoint.service.job(viewer, job).await {
+        Ok(head) => voice.resumed(&head),
+        Err(_) => voice,
+    }
+}
+
+async fn canceled(call: Option<&super::calls::CallInFlight>) {
+    match call {
+        Some(call) => call.canceled().await,
+        None => std::future::pending().await,
+    }
+}
+
+fn message(id: &str, asker: &Asker, outcome: Result<reply::Members, Error>) -> Vec<u8> {
+    match outcome {
+        Ok(members) => reply::result(id, asker.revision, &members),
+        Err(error) => rpc::error(Some(id), &error),
+    }
+}

@@ -1,0 +1,168 @@
+//! What a waiting answer says before it is over, as server-sent events: progress, log lines, requests to the client; and then itself.
+//!
+//! In: heads and messages. Out: events through an outlet, or nothing where the client takes no stream. Progress only for a token, echoed as
+//! written, its numbers only rising (contract 3), also over a resume: they depend on the job and the time alone.
+
+use std::time::Duration;
+
+use super::rpc;
+use super::stream::Outlet;
+use crate::job::{Head, Progress, Timestamp};
+
+/// Somebody who sent a progress token hears from a wait at least so often (cases 29: clients give up after 60 s of silence).
+pub const PROGRESS_EVERY: Duration = Duration::from_secs(10);
+/// After this many milliseconds a client of a session comes back to a stream that broke off.
+const RETRY_MS: u64 = 1_000;
+/// Seconds after which half of the way to the next step is told.
+const HALF_WAY: f64 = 15.0;
+
+/// One answer's voice.
+pub(super) struct Voice {
+    outlet: Option<Outlet>,
+    thread: Option<Thread>,
+    /// The progress token as written.
+    token: Option<Box<str>>,
+    /// The last number that was told.
+    told: Option<f64>,
+}
+
+/// The ids of a resumable stream's events.
+struct Thread {
+    prefix: String,
+    last_ms: i64,
+}
+
+impl Voice {
+    /// Says nothing: the answer is all that the client takes.
+    pub(super) fn mute() -> Self {
+        Self { outlet: None, thread: None, token: None, told: None }
+    }
+
+    /// Speaks through this outlet.
+    pub(super) fn new(outlet: Outlet, token: Option<&str>) -> Self {
+        Self { outlet: Some(outlet), token: token.map(Into::into), ..Self::mute() }
+    }
+
+    /// The same, with event ids that begin with `prefix`.
+    #[must_use]
+    pub(super) fn on_thread(mut self, prefix: String) -> Self {
+        self.thread = Some(Thread { prefix, last_ms: 0 });
+        self
+    }
+
+    /// Goes on where an earlier stream broke off.
+    #[must_use]
+    pub(super) fn resumed(mut self, head: &Head) -> Self {
+        self.told = Some(steps(head.job.progress.as_deref()).0);
+        self
+    }
+
+    /// How long a wait may stay silent.
+    pub(super) fn patience(&self) -> Duration {
+        if self.token.is_some() && self.outlet.is_some() { PROGRESS_EVERY } else { Duration::MAX }
+    }
+
+    /// The first event: an id and no data, and how soon to come back (2025-11-25).
+    pub(super) async fn prime(&mut self, now: Timestamp) {
+        let Some(id) = self.event_id(now) else { return };
+        self.send(format!("id: {id}\nretry: {RETRY_MS}\ndata:\n\n").into_bytes()).await;
+    }
+
+    /// How far the job is, if that can be told by a higher number than before.
+    pub(super) async fn progress(&mut self, head: &Head, now: Timestamp) {
+        let progress = head.job.progress.as_deref();
+        let (done, total) = steps(progress);
+        let message = match progress.and_then(|progress| progress.message.as_deref()) {
+            Some(message) => message.to_owned(),
+            None => {
+                format!("{}, attempt {} of {}", head.job.status().name(), head.job.attempts, head.job.spec.max_attempts)
+            }
+        };
+        self.rise(done, total, head.job.spec.created_at, &message, now).await;
+    }
+
+    /// Tells `done` of `total`, or, if that is no news, a little more of the way to the next: it grows with the time since `since`.
+    pub(super) async fn rise(
+        &mut self,
+        done: f64,
+        total: Option<f64>,
+        since: Timestamp,
+        message: &str,
+        now: Timestamp,
+    ) {
+        let (Some(token), Some(_)) = (&self.token, &self.outlet) else { return };
+        let value = match self.told {
+            Some(told) if done <= told => done + way(since, now),
+            Some(_) | None => done,
+        };
+        if self.told.is_some_and(|told| value <= told) {
+            return;
+        }
+        let mut json =
+            b"{\"jsonrpc\":\"2.0\",\"method\":\"notifications/progress\",\"params\":{\"progressToken\":".to_vec();
+        json.extend_from_slice(token.as_bytes());
+        json.extend_from_slice(format!(",\"progress\":{value}").as_bytes());
+        if let Some(total) = total.filter(|total| *total >= value) {
+            json.extend_from_slice(format!(",\"total\":{total}").as_bytes());
+        }
+        json.extend_from_slice(b",\"message\":");
+        rpc::push_string(&mut json, message);
+        json.extend_from_slice(b"}}");
+        self.told = Some(value);
+        self.say(&json, now).await;
+    }
+
+    /// One JSON-RPC message that is not the answer.
+    pub(super) async fn say(&mut self, message: &[u8], now: Timestamp) {
+        let id = self.event_id(now);
+        self.send(event(id.as_deref(), message)).await;
+    }
+
+    /// The answer. Its id says that nothing follows.
+    pub(super) async fn end(self, message: &[u8]) {
+        let id = self.thread.as_ref().map(|thread| format!("{}end", thread.prefix));
+        self.send(event(id.as_deref(), message)).await;
+    }
+
+    async fn send(&self, event: Vec<u8>) {
+        if let Some(outlet) = &self.outlet {
+            outlet.send(event).await;
+        }
+    }
+
+    /// Never the same twice: the time, or the next millisecond.
+    fn event_id(&mut self, now: Timestamp) -> Option<String> {
+        let thread = self.thread.as_mut()?;
+        thread.last_ms = now.0.max(thread.last_ms + 1);
+        Some(format!("{}{}", thread.prefix, thread.last_ms))
+    }
+}
+
+/// One event of a stream: one message on one line.
+pub(super) fn event(id: Option<&str>, message: &[u8]) -> Vec<u8> {
+    let mut out = Vec::with_capacity(message.len() + 64);
+    if let Some(id) = id {
+        out.extend_from_slice(b"id: ");
+        out.extend_from_slice(id.as_bytes());
+        out.push(b'\n');
+    }
+    out.extend_from_slice(b"event: message\ndata: ");
+    out.extend_from_slice(message);
+    out.extend_from_slice(b"\n\n");
+    out
+}
+
+/// How many steps are done, and of how many.
+fn steps(progress: Option<&Progress>) -> (f64, Option<f64>) {
+    match progress {
+        Some(Progress { step: Some(step), total_steps, .. }) => (f64::from(*step), total_steps.map(f64::from)),
+        Some(Progress { percent: Some(percent), .. }) => (*percent, Some(100.0)),
+        Some(_) | None => (0.0, None),
+    }
+}
+
+/// From 0 to below 1, rising with the time.
+fn way(since: Timestamp, now: Timestamp) -> f64 {
+    let seconds = now.since(since).0 as f64 / 1_000.0;
+    seconds / (seconds + HALF_WAY)
+}

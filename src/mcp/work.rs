@@ -1,0 +1,179 @@
+//! What an answer may have to wait for, apart from the request that asked: owned and small, so that it goes on in a stream, and after a
+//! restart in another.
+//!
+//! In: jobs to watch, and until when. Out: the answer. Holds no thread; dropping it drops the wait and, but for a leash, nothing else.
+
+use std::sync::Arc;
+use std::time::Duration;
+
+use serde::{Deserialize, Serialize};
+use tokio::time::Instant;
+
+use super::era::Revision;
+use super::helpers::Watch;
+use super::leash::Leash;
+use super::log::Level;
+use super::reply::Members;
+use super::rpc::Error;
+use super::session::Session;
+use super::stream::Stream;
+use super::tools::handle;
+use super::voice::Voice;
+use super::{Endpoint, log, refusal, result};
+use crate::job::{Head, JobId, Timestamp};
+use crate::service::Viewer;
+
+/// Longest that a client which takes no stream waits for a job to end, whatever it asked for: then its request may as well be repeated.
+pub const SILENT_MAX: Duration = Duration::from_secs(600);
+
+/// What a method makes of a request.
+pub(super) enum Outcome {
+    /// Its answer.
+    Ready(Members),
+    /// An answer that has to be waited for.
+    Waiting(Work),
+    /// A stream that is the answer.
+    Stream(Stream),
+}
+
+impl From<Members> for Outcome {
+    fn from(members: Members) -> Self {
+        Self::Ready(members)
+    }
+}
+
+/// Who waits.
+#[derive(Clone)]
+pub(super) struct Asker {
+    /// The principal.
+    pub viewer: Viewer,
+    /// How the answer is written.
+    pub revision: Revision,
+    /// The session, in the revisions that have them.
+    pub session: Option<Arc<Session>>,
+    /// 2026-07-28: the client wants log lines from this level on.
+    pub level: Option<Level>,
+}
+
+impl Asker {
+    /// From which level on log lines are sent.
+    fn level(&self) -> Option<Level> {
+        self.session.as_ref().map_or(self.level, |session| session.level())
+    }
+}
+
+/// An answer that has to be waited for.
+pub(super) struct Work {
+    /// For what.
+    pub waits: Waits,
+    /// Gives the job up with the request, where the revision says so.
+    pub leash: Option<Leash>,
+}
+
+/// For what an answer waits. Written into the event ids of resumable streams.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+pub(super) enum Waits {
+    /// The job of a `tools/call`, until then: its result, else its handle.
+    #[serde(rename = "c")]
+    Call(JobId, i64),
+    /// `wait_for_jobs`.
+    #[serde(rename = "w")]
+    Jobs(Watch),
+}
+
+impl Waits {
+    /// Waits, telling `voice` meanwhile.
+    ///
+    /// # Errors
+    /// What the method answers in place of a result.
+    pub(super) async fn run(&self, endpoint: &Endpoint, asker: &Asker, voice: &mut Voice) -> Result<Members, Error> {
+        match self {
+            Self::Call(job, until) => call(endpoint, asker, voice, *job, Timestamp(*until)).await,
+            Self::Jobs(watch) => watch.run(endpoint, asker, voice).await,
+        }
+    }
+
+    /// The client canceled the request itself: a call's job goes with it, a wait for jobs ends nothing else.
+    pub(super) async fn give_up(&self, endpoint: &Endpoint, asker: &Asker) {
+        match self {
+            Self::Call(job, _) => {
+                // It may have ended meanwhile; then there is nothing to give up.
+                let _ =
+                    endpoint.service.cancel(&asker.viewer, *job, Some("the client canceled the request".into())).await;
+            }
+            Self::Jobs(_) => {}
+        }
+    }
+
+    /// The job that it is about, if it is one.
+    pub(super) fn job(&self) -> Option<JobId> {
+        match self {
+            Self::Call(job, _) => Some(*job),
+            Self::Jobs(_) => None,
+        }
+    }
+}
+
+impl Work {
+    /// A wait that gives nothing up when it is dropped.
+    pub(super) fn of(waits: Waits) -> Self {
+        Self { waits, leash: None }
+    }
+
+    /// As `Waits::run`; then whoever asked has what was asked for, and nothing is given up any more.
+    ///
+    /// # Errors
+    /// As `Waits::run`.
+    pub(super) async fn run(mut self, endpoint: &Endpoint, asker: &Asker, voice: &mut Voice) -> Result<Members, Error> {
+        let outcome = self.waits.run(endpoint, asker, voice).await;
+        self.leash.iter_mut().for_each(Leash::release);
+        outcome
+    }
+}
+
+/// When a wait that lasts until `until` is over, on the clock that waits are measured by.
+pub(super) fn deadline(endpoint: &Endpoint, until: Timestamp) -> Instant {
+    let left = until.since(endpoint.clock.now()).duration();
+    Instant::now() + left.min(SILENT_MAX)
+}
+
+async fn call(
+    endpoint: &Endpoint,
+    asker: &Asker,
+    voice: &mut Voice,
+    job: JobId,
+    until: Timestamp,
+) -> Result<Members, Error> {
+    let (service, viewer) = (&endpoint.service, &asker.viewer);
+    let deadline = deadline(endpoint, until);
+    let mut head = service.job(viewer, job).await.map_err(|refused| refusal::internal(&refused))?;
+    loop {
+        if head.job.status().is_terminal() {
+            if let Some(level) = asker.level() {
+                log::send(endpoint, &head, level, voice).await;
+            }
+            return result::of_job(endpoint, asker.revision, &head).await;
+        }
+        let left = deadline.saturating_duration_since(Instant::now());
+        if left.is_zero() {
+            return Ok(handle(endpoint, &head));
+        }
+        voice.progress(&head, endpoint.clock.now()).await;
+        // The job is durable: whatever the wait runs into, its handle is the truth.
+        match next(endpoint, asker, &head, left.min(voice.patience())).await {
+            Ok(newer) => head = newer.unwrap_or(head),
+            Err(_) => return Ok(handle(endpoint, &head)),
+        }
+    }
+}
+
+/// The job once it has moved on; `None` if it did not within `at_most`.
+async fn next(
+    endpoint: &Endpoint,
+    asker: &Asker,
+    head: &Head,
+    at_most: Duration,
+) -> Result<Option<Arc<Head>>, crate::service::Refused> {
+    let seen = [(head.job.id(), head.job.revision)];
+    Ok(endpoint.service.wait_any(&asker.viewer, &seen, at_most).await?.pop())
+}
