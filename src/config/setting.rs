@@ -230,6 +230,8 @@ settings! {
         .or("");
     PERMANENT: Vec<ExitCode> = setting("permanent_exit_codes", "Exit codes that blame the input, besides 64, 65, 66, 77 and 78.")
         .or("");
+    ASK_HOLD: Millis = setting("ask_hold", "How long a program that asks is kept while it waits; then it is ended, and started again with the answers.")
+        .or("30s").within("0s", "1d");
 }
 
 settings! {
@@ -394,7 +396,7 @@ mod tests {
         check_all!(RESOURCE_FILE PROMPT_TITLE PROMPT_DESCRIPTION ARGUMENT_NAME ARGUMENT_TITLE ARGUMENT_DESCRIPTION);
         check_all!(ARGUMENT_REQUIRED ARGUMENT_VALUES ARGUMENT_ASK MESSAGE_ROLE MESSAGE_TEXT EMBEDDED_URI EMBEDDED_TYPE);
         check_all!(EMBEDDED_TEXT MEDIA_TYPE MEDIA_BASE64 MEDIA_FILE);
-        check_all!(MAX_RESULT ARGUMENTS OUTPUT ENV CWD TRANSIENT PERMANENT PACE TOKEN_NAME TOKEN_HASH SCOPES);
+        check_all!(MAX_RESULT ARGUMENTS OUTPUT ENV CWD TRANSIENT PERMANENT ASK_HOLD PACE TOKEN_NAME TOKEN_HASH SCOPES);
     }
 
     #[test]

@@ -96,6 +96,7 @@ fn a_tool_has_the_defaults_of_the_contract() {
         cwd,
         transient_exit_codes,
         permanent_exit_codes,
+        ask_hold,
         cancel_grace,
         max_result,
     }) = run
@@ -104,6 +105,7 @@ fn a_tool_has_the_defaults_of_the_contract() {
     };
     assert_eq!((command.as_slice(), *output), (["true".to_owned()].as_slice(), Form::Text));
     assert_eq!((env.len(), cwd, transient_exit_codes.len(), permanent_exit_codes.len()), (0, &None, 0, 0));
+    assert_eq!(*ask_hold, Millis::seconds(30));
     assert_eq!((*cancel_grace, *max_result), (tool.cancel_grace, tool.max_result));
 }
 
@@ -222,8 +224,8 @@ const RUN_COMPLAINTS: &[(&str, &str)] = &[
         "tools.t.run.persistent (line 3 of longhaul.toml): no such setting\n",
     ),
     (
-        "{ kind = 'command', command = ['ls'], ask_hold = '3s' }",
-        "tools.t.run.ask_hold (line 3 of longhaul.toml): no such setting\n",
+        "{ kind = 'command', command = ['ls'], ask_hold = '2d' }",
+        "tools.t.run.ask_hold = '2d' (line 3 of longhaul.toml): expected a duration such as 250ms, 10s, 5m, 1h or 7d from 0s to 1d\n",
     ),
     ("{ kind = 'command', command = ['ls'], env = { A = 1 } }", "expected a table of texts such as { LANG = \"C\" }\n"),
     (

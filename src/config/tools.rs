@@ -257,6 +257,7 @@ fn read_command(run: &Section<'_>, complaints: &mut Complaints) -> Option<comman
         cwd: run.take(&key::CWD, complaints),
         transient_exit_codes: codes(run.take(&key::TRANSIENT, complaints)?),
         permanent_exit_codes: codes(run.take(&key::PERMANENT, complaints)?),
+        ask_hold: run.take(&key::ASK_HOLD, complaints)?,
         // The tool's own, as soon as they are read.
         cancel_grace: Millis::default(),
         max_result: 0,

@@ -2,6 +2,8 @@
 //!
 //! In: a head. Out: its view. Reads bodies, changes nothing.
 
+use std::sync::Arc;
+
 use serde_json::value::RawValue;
 
 use super::Endpoint;
@@ -12,15 +14,20 @@ use crate::service::{Bodies, JobView, Refused};
 ///
 /// # Errors
 /// `Busy`, `Unhealthy`, `Damaged`.
-pub(super) async fn of(endpoint: &Endpoint, head: &Head, budget: &mut u64) -> Result<JobView, Refused> {
+pub(super) async fn of(endpoint: &Endpoint, head: &Arc<Head>, budget: &mut u64) -> Result<JobView, Refused> {
     let result = match &head.job.state {
         State::Completed(completion) => completion.result,
-        State::Pending | State::InProgress { .. } | State::Failed { .. } | State::Canceled { .. } => None,
+        State::Pending
+        | State::InProgress { .. }
+        | State::InputRequired
+        | State::Failed { .. }
+        | State::Canceled { .. } => None,
     };
     let bodies = Bodies {
         payload: None,
         result: body(endpoint, head, result, budget).await?,
         partial: body(endpoint, head, head.job.partial, budget).await?,
+        questions: endpoint.service.questions(head).await?,
     };
     Ok(JobView::new(head, bodies, &endpoint.links))
 }
@@ -29,7 +36,11 @@ pub(super) async fn of(endpoint: &Endpoint, head: &Head, budget: &mut u64) -> Re
 pub(super) fn result(head: &Head) -> Option<BodyRef> {
     match &head.job.state {
         State::Completed(completion) => completion.result.or(completion.content),
-        State::Pending | State::InProgress { .. } | State::Failed { .. } | State::Canceled { .. } => None,
+        State::Pending
+        | State::InProgress { .. }
+        | State::InputRequired
+        | State::Failed { .. }
+        | State::Canceled { .. } => None,
     }
 }
 

@@ -55,6 +55,10 @@ impl Sink for Collected {
         self.bytes.extend_from_slice(bytes);
         Ok(())
     }
+
+    fn replies(&mut self) -> Result<Vec<u8>, Outcome> {
+        Ok(Vec::new())
+    }
 }
 
 /// MCP's form of a result, as far as it is taken apart.

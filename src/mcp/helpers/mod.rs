@@ -178,7 +178,7 @@ impl Context<'_> {
     }
 
     /// The job as contract 1 has it, without the payload; its result and partial as far as `budget` bytes go.
-    async fn view(&self, head: &Head, budget: &mut u64) -> Result<JobView, Refused> {
+    async fn view(&self, head: &Arc<Head>, budget: &mut u64) -> Result<JobView, Refused> {
         view::of(self.endpoint, head, budget).await
     }
 }

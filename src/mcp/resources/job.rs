@@ -107,7 +107,7 @@ fn why_none(head: &Head) -> Option<String> {
         State::Completed(_) => None,
         State::Failed { .. } => Some(why_failed(head)),
         State::Canceled { .. } => Some(why_canceled(head)),
-        State::Pending | State::InProgress { .. } => {
+        State::Pending | State::InProgress { .. } | State::InputRequired => {
             Some(format!("The job {} is {} and has no result yet.", head.job.id(), head.job.status().name()))
         }
     }

@@ -137,14 +137,6 @@ fn what_is_told_after_the_end_is_only_logged() {
 }
 
 #[test]
-fn a_question_ends_the_job_as_a_protocol_error() {
-    let ask = r#"echo '{"type":"ask","key":"k","message":"m","schema":{}}'; cat; exec sleep 600"#;
-    let ran = run(script(ask, Form::Events), "{}");
-    assert_eq!((ran.failure().0, ran.failure().1), (Class::Fatal, "protocol_error"));
-    assert!(ran.failure().2.contains("question"));
-}
-
-#[test]
 fn a_line_of_a_mebibyte_is_taken_and_a_longer_one_ends_the_program() {
     let line = |padding: usize| {
         format!("printf '{{\"type\":\"result\",\"data\":\"'; head -c {padding} /dev/zero | tr '\\0' x; echo '\"}}'")
