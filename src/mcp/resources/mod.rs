@@ -3,8 +3,6 @@
 //! In: a call. Out: the members of a result, the same in every revision but for the fields of caches. Another principal's job looks like
 //! one that never was.
 
-use std::borrow::Cow;
-
 use serde_json::{Value, json};
 
 use super::Endpoint;
@@ -141,7 +139,7 @@ impl Page {
     }
 }
 
-fn begin(cursor: &Cow<'_, str>, total: usize) -> Option<usize> {
+fn begin(cursor: &str, total: usize) -> Option<usize> {
     let from: usize = cursor.parse().ok()?;
-    (from > 0 && from < total && from.is_multiple_of(PAGE_MAX) && *cursor == from.to_string()).then_some(from)
+    (from > 0 && from < total && from.is_multiple_of(PAGE_MAX) && cursor == from.to_string()).then_some(from)
 }
