@@ -49,9 +49,8 @@ impl Lists {
 fn page<'a>(revision: Revision, tools: impl Iterator<Item = &'a Tool>) -> Vec<u8> {
     let mut json = b"\"tools\":".to_vec();
     // A tool that is always a task cannot be called where there are none.
-    let can_be_called = |tool: &&Tool| {
-        tool.task_support != TaskSupport::Required || revision.has_tasks() || revision.is_modern()
-    };
+    let can_be_called =
+        |tool: &&Tool| tool.task_support != TaskSupport::Required || revision.has_tasks() || revision.is_modern();
     let entries: Vec<_> = tools.filter(can_be_called).map(|tool| entry(revision, tool)).collect();
     rpc::push_value(&mut json, &entries);
     if revision.is_modern() {

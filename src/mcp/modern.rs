@@ -16,7 +16,7 @@ use super::reply::{Members, Reply};
 use super::rpc::{self, Error, HEADER_MISMATCH, INVALID_PARAMS, Kind, Message, UNSUPPORTED_VERSION};
 use super::tools::{self, Call};
 use super::work::Outcome;
-use super::{Endpoint, listen, params, tasks};
+use super::{Endpoint, capabilities, library, listen, params, tasks};
 
 /// How long a client may keep `tools/list` and `server/discover`, in milliseconds: they change with a restart only.
 pub const LIST_TTL_MS: u64 = 300_000;
@@ -57,8 +57,11 @@ async fn dispatch(
             params::check(endpoint, call, headers)?;
             tools::call(endpoint, call).await
         }
-        other => match tasks::modern::answer(endpoint, call, other).await {
-            Some(answer) => answer,
+        task if task.starts_with("tasks/") => {
+            tasks::modern::answer(endpoint, call, task).await.unwrap_or_else(|| Err(unknown_method(404, task)))
+        }
+        other => match library::answer(endpoint, message, call).await {
+            Some(answer) => answer.map(Outcome::Ready),
             None => Err(unknown_method(404, other)),
         },
     }
@@ -142,9 +145,9 @@ pub(super) fn mismatch(text: impl Into<String>) -> Error {
 
 fn discover(endpoint: &Endpoint) -> Members {
     let mut json = format!(
-        "\"supportedVersions\":[\"{}\"],\"capabilities\":{{\"tools\":{{}},\"extensions\":{{\"{}\":{{}}}}}},\"ttlMs\":{LIST_TTL_MS},\"cacheScope\":\"private\"",
+        "\"supportedVersions\":[\"{}\"],\"capabilities\":{},\"ttlMs\":{LIST_TTL_MS},\"cacheScope\":\"private\"",
         Revision::July2026.name(),
-        tasks::modern::EXTENSION
+        capabilities::offered(endpoint, Revision::July2026)
     )
     .into_bytes();
     if endpoint.helpers.is_some() {

@@ -97,7 +97,8 @@ mod tests {
         };
         assert!(answers(None).is_ok_and(|answers| answers.is_none()));
         assert_eq!(read("null"), Ok(None));
-        let some = r#"{"a":{"action":"accept","content":{"x":1}},"b":{"action":"later"},"c":7,"d":{"action":"decline"}}"#;
+        let some =
+            r#"{"a":{"action":"accept","content":{"x":1}},"b":{"action":"later"},"c":7,"d":{"action":"decline"}}"#;
         assert_eq!(read(some), Ok(Some(vec!["a".into(), "d".into()])));
         for bad in ["[]", "7", "\"a\""] {
             assert_eq!(read(bad).map_err(|error| error.code), Err(INVALID_PARAMS));

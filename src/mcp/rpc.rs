@@ -134,7 +134,7 @@ pub(super) struct Params<'a> {
     pub meta: Option<&'a RawValue>,
     /// Of `tools/call` and `prompts/get`.
     pub name: Option<&'a RawValue>,
-    /// Of `tools/call`.
+    /// Of `tools/call` and `prompts/get`.
     pub arguments: Option<&'a RawValue>,
     /// Of the list methods.
     pub cursor: Option<&'a RawValue>,

@@ -204,12 +204,7 @@ async fn outcome_of(
 ///
 /// # Errors
 /// -32602 if it is not kept any more; -32603 for what the service cannot do now, or if nobody listens and it takes longer than `SILENT_MAX`.
-async fn until_ended(
-    endpoint: &Endpoint,
-    asker: &Asker,
-    voice: &mut Voice,
-    job: JobId,
-) -> Result<Arc<Head>, Error> {
+async fn until_ended(endpoint: &Endpoint, asker: &Asker, voice: &mut Voice, job: JobId) -> Result<Arc<Head>, Error> {
     let (service, viewer) = (&endpoint.service, &asker.viewer);
     let silent_until = Instant::now() + SILENT_MAX;
     let mut head = service.job(viewer, job).await.map_err(|refused| refused_of(&refused))?;
