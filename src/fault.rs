@@ -284,7 +284,7 @@ mod armed {
     }
 }
 
-#[cfg(test)]
+#[cfg(all(test, any(debug_assertions, feature = "trial")))]
 mod tests {
     use super::*;
 
