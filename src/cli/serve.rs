@@ -18,7 +18,7 @@ use super::failure;
 use super::logging;
 use super::output;
 use super::parts;
-use super::stdio::place;
+use super::stdio::place::{self, Written};
 use crate::clock::{Clock, System};
 use crate::config::Config;
 use crate::core::{self, Fatal, Handle, LocalWork};
@@ -156,7 +156,9 @@ pub fn host(config: &Config, host: &mut dyn Host) -> Option<ExitCode> {
         }
     };
     let code = runtime.block_on(serve(config, running, host));
-    place::remove(&config.data_dir);
+    if host.joins() {
+        place::remove(&config.data_dir);
+    }
     // After a graceful end there is none; after a failure or a second signal no program may outlive its server.
     strays::end(&parts::mark(config));
     std::process::exit(i32::from(code))
@@ -254,7 +256,7 @@ async fn bind(config: &Config, running: &Running, host: &mut dyn Host) -> Result
     let options = parts::http(config, &*running.clock);
     let server = http::Server::bind(&options, http_parts).await.map_err(|why| why.to_string())?;
     let address = server.address().map_err(|why| why.to_string())?;
-    place::write(&config.data_dir, &format!("http://{address}"));
+    place::write(&config.data_dir, &Written { url: format!("http://{address}"), stays: !host.joins() });
     host.serves(address);
     Ok(server)
 }

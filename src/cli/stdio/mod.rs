@@ -19,6 +19,7 @@ use std::time::Duration;
 use tokio::runtime::Builder;
 use tokio::sync::Notify;
 use tokio::sync::mpsc::{Receiver, Sender, channel};
+use tokio::time::Instant;
 
 use super::exit;
 use super::failure::Failure;
@@ -26,7 +27,7 @@ use super::serve::{self, Host};
 use super::settings::Settings;
 use crate::config::Config;
 use bridge::Bridge;
-use place::Place;
+use place::{Place, Written};
 
 /// Longest line that a client may send, in bytes. A longer one is answered by an error and passed over.
 pub const LINE_MAX: u64 = 16 << 20;
@@ -34,6 +35,9 @@ pub const LINE_MAX: u64 = 16 << 20;
 const LINES_MAX: usize = 64;
 /// Pause before the server of another process, which is about to serve or to end, is looked for again.
 const PAUSE: Duration = Duration::from_millis(200);
+
+/// How long a server that runs for itself, and that was joined, may be away before this process serves in its place.
+pub const RETURN_MAX: Duration = Duration::from_secs(30);
 
 /// What is asked for.
 #[derive(clap::Args)]
@@ -78,9 +82,11 @@ fn keep(
     over: &Arc<Notify>,
     runtime: &tokio::runtime::Runtime,
 ) -> Result<ExitCode, Failure> {
+    let mut away_since: Option<Instant> = None;
     loop {
-        match place::written(&config.data_dir).filter(|url| answers(url)) {
-            Some(url) => {
+        let server = place::written(&config.data_dir).filter(|server| answers(&server.url));
+        let is_over = match server {
+            Some(Written { url, stays }) => {
                 place.set(url);
                 let is_over = runtime.block_on(async {
                     tokio::select! {
@@ -88,20 +94,28 @@ fn keep(
                         () = place.missed() => false,
                     }
                 });
-                if is_over {
-                    return Ok(exit::DONE.into());
-                }
+                away_since = stays.then(Instant::now);
+                is_over
             }
+            None if away_since.is_some_and(|since| since.elapsed() < RETURN_MAX) => wait(runtime, over),
             None => {
                 let mut hosting = Hosting { place: place.clone(), over: over.clone() };
                 if let Some(code) = serve::host(&free_port(config), &mut hosting) {
                     return Ok(code);
                 }
                 // Another process holds the store, and has not said yet where it serves.
-                thread::sleep(PAUSE);
+                wait(runtime, over)
             }
+        };
+        if is_over {
+            return Ok(exit::DONE.into());
         }
     }
+}
+
+/// Waits a moment; whether the client has gone meanwhile.
+fn wait(runtime: &tokio::runtime::Runtime, over: &Notify) -> bool {
+    runtime.block_on(async { tokio::time::timeout(PAUSE, over.notified()).await.is_ok() })
 }
 
 /// Whether a server is there.

@@ -45,17 +45,27 @@ impl Place {
     }
 }
 
-/// What the server of this directory last wrote down. It may not run any more.
-pub fn written(data_dir: &Path) -> Option<String> {
+/// A server as it has written itself down. It may not run any more.
+#[derive(Debug, PartialEq, Eq)]
+pub struct Written {
+    /// Its URL, without a slash at its end.
+    pub url: String,
+    /// It runs for itself: whoever started it starts it again.
+    pub stays: bool,
+}
+
+/// The server that this directory had last.
+pub fn written(data_dir: &Path) -> Option<Written> {
     let text = std::fs::read_to_string(path(data_dir)).ok()?;
-    let url = text.trim();
-    url.starts_with("http://").then(|| url.to_owned())
+    let (url, kind) = text.trim().split_once(' ')?;
+    url.starts_with("http://").then(|| Written { url: url.to_owned(), stays: kind == "serve" })
 }
 
 /// Writes down where this directory's server listens, for clients on this machine. Whoever cannot read it is told by `--server`.
-pub fn write(data_dir: &Path, url: &str) {
+pub fn write(data_dir: &Path, server: &Written) {
     let (new, path) = (data_dir.join("address.new"), path(data_dir));
-    if let Err(why) = std::fs::write(&new, url).and_then(|()| std::fs::rename(&new, &path)) {
+    let text = format!("{} {}\n", server.url, if server.stays { "serve" } else { "stdio" });
+    if let Err(why) = std::fs::write(&new, text).and_then(|()| std::fs::rename(&new, &path)) {
         tracing::warn!(%why, "clients that look for the server in {} will not find it", data_dir.display());
     }
 }
