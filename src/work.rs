@@ -10,6 +10,8 @@ use bytes::Bytes;
 
 use crate::job::{Asking, BodyRef, ClaimNo, JobId, Millis, Outcome, Progress, Timestamp};
 
+pub mod content;
+
 /// One attempt, handed out.
 #[derive(Debug, Clone)]
 pub struct Claim {

@@ -17,6 +17,7 @@ mod parts;
 pub mod serve;
 mod settings;
 mod sse;
+mod stdio;
 mod submit;
 mod token;
 mod verify;
@@ -74,6 +75,8 @@ enum Command {
     Restore(backup::Source),
     /// Rewrites a store into less space; its server must not run
     Compact(compact::Wish),
+    /// Speaks MCP on stdin and stdout, for clients that start their servers
+    Mcp(stdio::Wish),
     /// Looks at the configuration
     #[command(subcommand)]
     Config(ConfigCommand),
@@ -177,6 +180,10 @@ pub fn main() -> ExitCode {
     let result = match Arguments::parse().command {
         Command::Serve(settings) => match logging::start().and_then(|()| settings.read()) {
             Ok(config) => return serve::run(config),
+            Err(failure) => Err(failure),
+        },
+        Command::Mcp(wish) => match logging::start().and_then(|()| stdio::run(&wish)) {
+            Ok(code) => return code,
             Err(failure) => Err(failure),
         },
         Command::Config(ConfigCommand::Check(settings)) => check(&settings),

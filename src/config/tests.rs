@@ -7,13 +7,13 @@ use crate::handler::command::{Form, Settings};
 use crate::http::auth::Scope;
 use crate::job::Rules;
 
-fn written(text: &str) -> Written {
+pub(super) fn written(text: &str) -> Written {
     let file = File { name: "longhaul.toml".to_owned(), text: text.to_owned() };
     Written { file: Some(file), ..Written::default() }
 }
 
 /// The complaints about a file, a line each.
-fn complaints(text: &str) -> String {
+pub(super) fn complaints(text: &str) -> String {
     match read(&written(text)) {
         Ok(_) => String::new(),
         Err(list) => list.iter().map(|complaint| format!("{complaint}\n")).collect(),
@@ -51,6 +51,8 @@ fn every_default_is_the_one_of_the_contract() {
         retry,
         tokens,
         tools,
+        resources,
+        prompts,
     } = config;
     assert_eq!((listen.to_string().as_str(), data_dir, public_url), ("127.0.0.1:7450", PathBuf::from("data"), None));
     assert!(allowed_hosts.is_empty() && allowed_origins.is_empty() && tokens.is_empty());
@@ -63,6 +65,7 @@ fn every_default_is_the_one_of_the_contract() {
     assert_eq!((retention, session_ttl), (Retention::default(), Millis::seconds(7 * day)));
     assert_eq!((throttle, retry, helpers), (Throttle::default(), RetryPolicy::default(), true));
     assert_eq!(tools.len(), 1, "the demo");
+    assert!(resources == crate::mcp::resources::Stock::default() && prompts.is_empty());
 }
 
 #[test]

@@ -15,20 +15,26 @@ use crate::service::{Catalogue, Detail, Links, Refused, Service, Viewer};
 mod accept;
 mod batch;
 mod calls;
+mod capabilities;
+mod completion;
 mod era;
+mod fill;
 mod headers;
 mod helpers;
 mod leash;
 mod legacy;
+mod library;
 mod listen;
 mod lists;
 mod log;
 mod modern;
 mod params;
 mod pending;
+pub mod prompts;
 mod ranges;
 mod refusal;
 mod reply;
+pub mod resources;
 mod result;
 mod resume;
 mod rpc;
@@ -38,6 +44,7 @@ mod stream;
 mod subscriptions;
 mod thread;
 mod tools;
+mod view;
 mod voice;
 mod work;
 
@@ -45,6 +52,8 @@ mod work;
 mod tests;
 
 pub use batch::BATCH_MAX;
+pub use completion::VALUES_MAX;
+pub use fill::{FILLED_MAX, Fillable};
 pub use headers::Headers;
 pub use helpers::{JOBS_MAX, LIST_MAX, TIMEOUT_DEFAULT_MS, TIMEOUT_MAX_MS, is_helper};
 pub use log::LOG_SENT_MAX;
@@ -101,12 +110,22 @@ pub struct Options {
     pub helpers: bool,
     /// `mcp.session_ttl`: a session unused for so long is forgotten.
     pub session_ttl: Millis,
+    /// Configured resources and templates.
+    pub stock: resources::Stock,
+    /// Configured prompts.
+    pub prompts: Vec<prompts::Prompt>,
 }
 
 impl Default for Options {
     /// The defaults of contract 7.
     fn default() -> Self {
-        Self { base: String::new(), helpers: true, session_ttl: Millis::seconds(7 * 24 * 3_600) }
+        Self {
+            base: String::new(),
+            helpers: true,
+            session_ttl: Millis::seconds(7 * 24 * 3_600),
+            stock: resources::Stock::default(),
+            prompts: Vec::new(),
+        }
     }
 }
 
@@ -120,6 +139,9 @@ pub struct Endpoint {
     /// `None`: hidden.
     helpers: Option<Catalogue>,
     bound: params::ByTool,
+    stock: resources::Stock,
+    /// Empty: not offered.
+    prompts: Vec<prompts::Prompt>,
 }
 
 impl Endpoint {
@@ -138,7 +160,8 @@ impl Endpoint {
         let lists = lists::Lists::new(all.into_iter());
         let bound = params::read(tools());
         let links = Links { base: options.base, detail: Detail::Line };
-        Ok(Arc::new(Self { service, clock, links, sessions, lists, helpers, bound }))
+        let (stock, prompts) = (options.stock, options.prompts);
+        Ok(Arc::new(Self { service, clock, links, sessions, lists, helpers, bound, stock, prompts }))
     }
 
     /// Answers one request. Dropping the future is how the transport says that the client went away: a call of

@@ -16,7 +16,7 @@ use super::reply::{Members, Reply};
 use super::rpc::{self, Error, HEADER_MISMATCH, INVALID_PARAMS, Kind, Message, UNSUPPORTED_VERSION};
 use super::tools::{self, Call};
 use super::work::Outcome;
-use super::{Endpoint, listen, params};
+use super::{Endpoint, capabilities, library, listen, params};
 
 /// How long a client may keep `tools/list` and `server/discover`, in milliseconds: they change with a restart only.
 pub const LIST_TTL_MS: u64 = 300_000;
@@ -57,7 +57,10 @@ async fn dispatch(
             params::check(endpoint, call, headers)?;
             tools::call(endpoint, call).await
         }
-        other => Err(unknown_method(404, other)),
+        other => match library::answer(endpoint, message, call).await {
+            Some(answer) => answer.map(Outcome::Ready),
+            None => Err(unknown_method(404, other)),
+        },
     }
 }
 
@@ -139,8 +142,9 @@ pub(super) fn mismatch(text: impl Into<String>) -> Error {
 
 fn discover(endpoint: &Endpoint) -> Members {
     let mut json = format!(
-        "\"supportedVersions\":[\"{}\"],\"capabilities\":{{\"tools\":{{}}}},\"ttlMs\":{LIST_TTL_MS},\"cacheScope\":\"private\"",
-        Revision::July2026.name()
+        "\"supportedVersions\":[\"{}\"],\"capabilities\":{},\"ttlMs\":{LIST_TTL_MS},\"cacheScope\":\"private\"",
+        Revision::July2026.name(),
+        capabilities::offered(endpoint, Revision::July2026)
     )
     .into_bytes();
     if endpoint.helpers.is_some() {

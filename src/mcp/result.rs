@@ -115,7 +115,7 @@ async fn completed(
 }
 
 /// The mark of a cut: how much there is, and how to read on.
-fn more(endpoint: &Endpoint, range: &ranges::Range, id: crate::job::JobId, url: &str) -> String {
+pub(super) fn more(endpoint: &Endpoint, range: &ranges::Range, id: crate::job::JobId, url: &str) -> String {
     let next = range.next.unwrap_or(range.total);
     let total = range.total;
     if endpoint.helpers.is_none() {

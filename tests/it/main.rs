@@ -21,6 +21,7 @@ mod retention;
 mod session;
 mod stalls;
 mod starts;
+mod stdio;
 mod story;
 mod support;
 mod tidy;

@@ -19,7 +19,7 @@ use crate::job::{
     Action, CODE_MAX, ClaimNo, Class, Failing, Failure, JobId, Millis, Outcome, Output, PROGRESS_MESSAGE_MAX, Progress,
     QUESTIONS_MAX, Timestamp, cut,
 };
-use crate::work::Claim;
+use crate::work::{Claim, content};
 
 /// Longest line, in bytes; a longer one fails the job as `output_too_large`.
 pub const LINE_MAX: usize = 1024 * 1024;
@@ -242,8 +242,8 @@ fn result(text: &str, lossy: bool) -> Result<Output, Violation> {
         let deep = || Violation(violation(&format!("the result line: {}", json::UNSOUND)));
         json::compact(value.get()).map(Bytes::from).ok_or_else(deep)
     };
-    if line.content.is_some_and(|content| !content.get().starts_with('[')) {
-        return Err(Violation(violation("the result line's content is no array")));
+    if let Some(Err(why)) = line.content.map(|blocks| content::check(blocks.get())) {
+        return Err(Violation(violation(&format!("the result line's {why}"))));
     }
     Ok(Output {
         data: line.data.map(compact).transpose()?,

@@ -3,6 +3,7 @@
 mod calls;
 mod helpers;
 mod ladders;
+mod library;
 mod results;
 mod rig;
 mod sessions;

@@ -93,6 +93,7 @@ fn a_known_line_that_is_malformed_is_kept_in_the_log_unless_it_is_the_end() {
     assert_eq!((ran.reports.len(), ran.log.lines().count()), (0, 3));
     for line in [
         r#"{"type":"result","content":{}}"#,
+        r#"{"type":"result","content":[{"type":"image","data":"?","mimeType":"image/png"}]}"#,
         r#"{"type":"result","is_error":"no"}"#,
         r#"{"type":"error","message":"no class"}"#,
         r#"{"type":"error","class":"sad","message":"x"}"#,
