@@ -2,6 +2,7 @@
 //!
 //! In: arguments, environment. Out: an exit code of contract 9. Commands but `serve` and `verify` only talk HTTP.
 
+mod answer;
 mod backup;
 mod client;
 mod compact;
@@ -140,6 +141,13 @@ enum ClientCommand {
         #[command(flatten)]
         remote: Remote,
     },
+    /// Answers a question of a job
+    Answer {
+        #[command(flatten)]
+        wish: answer::Wish,
+        #[command(flatten)]
+        remote: Remote,
+    },
     /// Makes a new job from a failed one and prints its id
     Retry {
         /// The failed job
@@ -232,6 +240,10 @@ fn ask(command: ClientCommand) -> Result<Ending, Failure> {
         ClientCommand::Cancel { id, reason, remote } => {
             let (client, output) = remote.connect()?;
             jobs::cancel(&client, &output, &id, reason.as_deref())
+        }
+        ClientCommand::Answer { wish, remote } => {
+            let (client, output) = remote.connect()?;
+            answer::answer(&client, &output, &wish)
         }
         ClientCommand::Retry { id, remote } => {
             let (client, output) = remote.connect()?;

@@ -13,6 +13,7 @@ mod kills;
 mod mcp;
 #[cfg(target_os = "linux")]
 mod power;
+mod questions;
 mod races;
 mod recovery_replay;
 mod resume;
