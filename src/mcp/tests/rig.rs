@@ -80,6 +80,7 @@ pub fn tool(name: &str, inline_wait: Millis) -> Tool {
         output_schema: None,
         annotations: None,
         inline_wait,
+        derive_key: false,
         task_support: TaskSupport::Auto,
         expires_in: None,
         cancel_grace: Millis(100),
@@ -93,11 +94,12 @@ pub fn tool(name: &str, inline_wait: Millis) -> Tool {
 fn tools() -> Vec<Tool> {
     let long = Millis::seconds(60);
     let numbers = Tool { output_schema: Some(json!({"type": "array"})), ..tool("numbers", long) };
+    let derived = Tool { derive_key: true, ..tool("derived", Millis(0)) };
     let supporting = |task_support, tool| Tool { task_support, ..tool };
     let plain = supporting(TaskSupport::Never, tool("plain", Millis(0)));
     let must = supporting(TaskSupport::Required, tool("must", Millis(0)));
     let must_wait = supporting(TaskSupport::Required, tool("must_wait", long));
-    vec![tool("start", Millis(0)), tool("quick", long), numbers, plain, must, must_wait]
+    vec![tool("start", Millis(0)), tool("quick", long), numbers, derived, plain, must, must_wait]
 }
 
 impl Rig {
