@@ -79,6 +79,7 @@ impl Helper {
             output_schema: None,
             annotations: Some(serde_json::json!({ "readOnlyHint": reads, "openWorldHint": false })),
             inline_wait: Millis(0),
+            derive_key: false,
             task_support: TaskSupport::Never,
             expires_in: None,
             cancel_grace: Millis(0),
