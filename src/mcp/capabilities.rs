@@ -2,13 +2,14 @@
 //!
 //! In: an endpoint and a revision. Out: the JSON of its capabilities: what is not named is answered as a method that is not offered.
 
-use super::Endpoint;
+use serde_json::{Map, Value, json};
+
 use super::era::Revision;
+use super::tasks::modern::EXTENSION;
+use super::{Endpoint, app};
 
 /// Core tasks. `list` among them: whoever may read a task may list it, and without tokens there is but one who asks, `local`.
 const TASKS: &str = ",\"tasks\":{\"list\":{},\"cancel\":{},\"requests\":{\"tools\":{\"call\":{}}}}";
-/// Tasks of the revision without sessions.
-const EXTENSIONS: &str = ",\"extensions\":{\"io.modelcontextprotocol/tasks\":{}}";
 
 /// The capabilities as one JSON object.
 pub(super) fn offered(endpoint: &Endpoint, revision: Revision) -> String {
@@ -16,7 +17,14 @@ pub(super) fn offered(endpoint: &Endpoint, revision: Revision) -> String {
     let logging = if revision.is_modern() { "" } else { "\"logging\":{}," };
     let prompts = if endpoint.prompts.is_empty() { "" } else { ",\"prompts\":{}" };
     let tasks = if revision.has_tasks() { TASKS } else { "" };
-    let extensions = if revision.is_modern() { EXTENSIONS } else { "" };
+    let mut extensions = if endpoint.helpers.is_some() { app::capability() } else { Map::new() };
+    if revision.is_modern() {
+        extensions.insert(EXTENSION.into(), json!({}));
+    }
+    let extensions = match extensions.is_empty() {
+        true => String::new(),
+        false => format!(",\"extensions\":{}", Value::Object(extensions)),
+    };
     format!(
         "{{{logging}\"tools\":{{}},\"resources\":{{\"subscribe\":true}}{prompts},\"completions\":{{}}{tasks}{extensions}}}"
     )

@@ -6,7 +6,6 @@ use serde::Deserialize;
 use serde_json::value::RawValue;
 
 use super::rpc::{Kind, is_object, present};
-use super::session::Abilities;
 
 /// A protocol revision whose results we can write.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -153,12 +152,6 @@ pub(super) struct Meta<'a> {
 }
 
 impl<'a> Meta<'a> {
-    /// What the envelope says that the client can do.
-    pub(super) fn abilities(&self) -> Abilities {
-        let read = |raw: &RawValue| serde_json::from_str(raw.get()).unwrap_or_default();
-        self.capabilities.map(|raw| Abilities::of(&read(raw))).unwrap_or_default()
-    }
-
     /// Reads `params._meta`; nothing is said if it is absent.
     ///
     /// # Errors

@@ -149,7 +149,9 @@ async fn dispatch(
         "resources/subscribe" | "resources/unsubscribe" => {
             subscriptions::answer(endpoint, call.viewer, session, message).await.map(Outcome::Ready)
         }
-        "tools/list" => endpoint.lists.page(session.revision, message.params.cursor).map(Outcome::Ready),
+        "tools/list" => {
+            endpoint.lists.page(session.revision, session.abilities, message.params.cursor).map(Outcome::Ready)
+        }
         "tools/call" => tools::call(endpoint, call).await,
         task if session.revision.has_tasks() && task.starts_with("tasks/") => {
             tasks::legacy::answer(endpoint, call, task).await.unwrap_or_else(|| Err(unknown_method(200, task)))

@@ -13,6 +13,7 @@ use crate::job::Millis;
 use crate::service::{Catalogue, Detail, Links, Refused, Service, Viewer};
 
 mod accept;
+mod app;
 mod batch;
 mod calls;
 mod capabilities;
@@ -74,7 +75,7 @@ pub use work::SILENT_MAX;
 use era::{Era, Meta, Revision};
 use reply::Reply;
 use rpc::{Error, INVALID_PARAMS, INVALID_REQUEST, Message, PARSE_ERROR};
-use session::{Lookup, Sessions};
+use session::{Abilities, Lookup, Sessions};
 use tools::Call;
 
 /// One HTTP request to `/mcp`.
@@ -159,8 +160,11 @@ impl Endpoint {
         };
         let sessions = Sessions::load(service.clone(), clock.clone(), options.session_ttl).await?;
         let tools = || service.catalogue.tools();
-        let all: Vec<_> = tools().chain(helpers.iter().flat_map(|helpers| helpers.tools())).collect();
-        let lists = lists::Lists::new(all.into_iter());
+        // Without its own tools the app could not ask for anything.
+        let shown = if helpers.is_some() { app::Part::Shown } else { app::Part::None };
+        let own = helpers.iter().flat_map(Catalogue::tools).map(|tool| (tool, helpers::part(&tool.name)));
+        let all: Vec<_> = tools().map(|tool| (tool, shown)).chain(own).collect();
+        let lists = lists::Lists::new(&all);
         let bound = params::read(tools());
         let links = Links { base: options.base, detail: Detail::Line };
         let (stock, prompts) = (options.stock, options.prompts);
@@ -212,7 +216,7 @@ impl Endpoint {
             Err(why) => return unread_meta(message, era, lookup, version, why),
         };
         let (viewer, body) = (&request.viewer, &request.body);
-        let (revision, abilities) = (Revision::July2026, meta.abilities());
+        let (revision, abilities) = (Revision::July2026, Abilities::declared(meta.capabilities));
         let call = Call { revision, viewer, body, params: message.params, meta, session: None, abilities };
         match era {
             Era::Modern => modern::answer(self, message, request.headers, call).await,

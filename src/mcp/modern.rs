@@ -48,7 +48,9 @@ async fn dispatch(
     }
     match &*message.method {
         "server/discover" => Ok(discover(endpoint).into()),
-        "tools/list" => endpoint.lists.page(Revision::July2026, message.params.cursor).map(Outcome::Ready),
+        "tools/list" => {
+            endpoint.lists.page(Revision::July2026, call.abilities, message.params.cursor).map(Outcome::Ready)
+        }
         "subscriptions/listen" => {
             let id = message.id().unwrap_or_default();
             listen::listen(endpoint, call, id, message).await

@@ -12,6 +12,7 @@ use serde::{Deserialize, Serialize};
 use serde_json::value::RawValue;
 use tokio::sync::Notify;
 
+use super::app;
 use super::calls::{CallInFlight, Calls};
 use super::era::{Presence, Revision};
 use super::log::Level;
@@ -80,7 +81,7 @@ impl Abilities {
         let asks_by_form = has("/elicitation/form") || !has("/elicitation/url");
         Self {
             elicitation: has("/elicitation") && asks_by_form,
-            ui: has("/extensions/io.modelcontextprotocol~1ui"),
+            ui: app::is_shown_by(capabilities),
             tasks: has("/extensions/io.modelcontextprotocol~1tasks"),
         }
     }

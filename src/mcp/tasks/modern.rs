@@ -17,7 +17,7 @@ use crate::mcp::work::Outcome;
 use crate::mcp::{Endpoint, questions, result};
 
 /// The extension's name.
-const EXTENSION: &str = "io.modelcontextprotocol/tasks";
+pub(in crate::mcp) const EXTENSION: &str = "io.modelcontextprotocol/tasks";
 
 #[derive(Serialize)]
 #[serde(rename_all = "camelCase")]
