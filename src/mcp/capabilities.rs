@@ -9,12 +9,13 @@ use super::{Endpoint, app};
 pub(super) fn offered(endpoint: &Endpoint, revision: Revision) -> String {
     // In 2026-07-28 log lines need no method, so there is nothing to declare.
     let logging = if revision.is_modern() { "" } else { "\"logging\":{}," };
-    let prompts = if endpoint.prompts.is_empty() { "" } else { ",\"prompts\":{}" };
     let extensions = match endpoint.helpers {
         Some(_) => format!(",\"extensions\":{}", serde_json::Value::Object(app::capability())),
         None => String::new(),
     };
+    let changes = "{\"listChanged\":true}";
+    let resources = "{\"subscribe\":true,\"listChanged\":true}";
     format!(
-        "{{{logging}\"tools\":{{}},\"resources\":{{\"subscribe\":true}}{prompts},\"completions\":{{}}{extensions}}}"
+        "{{{logging}\"tools\":{changes},\"resources\":{resources},\"prompts\":{changes},\"completions\":{{}}{extensions}}}"
     )
 }
