@@ -52,6 +52,9 @@ impl Chance {
     }
 }
 
+/// Answers on their way: whose job, to which keys, what comes of it.
+type Answering = (JobId, Vec<String>, oneshot::Receiver<Result<Arc<Head>, ActRefusal>>);
+
 /// Types by name, each with its own limit.
 pub fn rules() -> HashMap<Arc<str>, Rules> {
     let retry = RetryPolicy { max_attempts: 3, max_delay: Millis::seconds(60), ..RetryPolicy::default() };
@@ -79,7 +82,7 @@ pub struct World {
     late: VecDeque<Mail>,
     unanswered: Vec<(Option<u8>, oneshot::Receiver<SubmitAnswer>)>,
     /// Answers that people have given and not heard of.
-    answering: Vec<(JobId, Vec<String>, oneshot::Receiver<Result<Arc<Head>, ActRefusal>>)>,
+    answering: Vec<Answering>,
     /// Answers that they were told are taken.
     pub answered: Vec<(JobId, String)>,
     /// Jobs that a client was told of.
