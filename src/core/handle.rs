@@ -2,6 +2,7 @@
 //!
 //! Async callers never block here: a full lane is `Busy`.
 
+use std::collections::HashMap;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 
@@ -13,7 +14,7 @@ use super::inbox::{ActRefusal, CellsRefusal, Creation, Inner, ReplayRefusal, Sub
 use super::pin::PinRefusal;
 use super::sweep::Retention;
 use crate::clock::Clock;
-use crate::job::{Body, Command, Head, Job, JobId, Timestamp};
+use crate::job::{Body, Command, Head, Job, JobId, Rules, Timestamp};
 use crate::store::{CellChange, Health, Pin};
 
 /// Why the core could not be asked, or did not answer.
@@ -136,6 +137,12 @@ impl Handle {
     /// Until when an ended job is kept, unless a bound on how many takes it sooner; `None` while it has not ended.
     pub fn kept_until(&self, job: &Job) -> Option<Timestamp> {
         job.status().is_terminal().then(|| self.signs.retention.of_age(job))
+    }
+
+    /// From now on jobs go by these rules, and jobs of other types wait until they have some. May block for room in the lane.
+    pub fn configure(&self, rules: HashMap<Arc<str>, Rules>) {
+        // A core that has ended goes by none.
+        let _ = self.inner.send(Inner::Configure(rules));
     }
 
     /// From now on no job is accepted and no claim handed out. May block for room in the lane.

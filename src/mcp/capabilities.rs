@@ -15,7 +15,6 @@ const TASKS: &str = ",\"tasks\":{\"list\":{},\"cancel\":{},\"requests\":{\"tools
 pub(super) fn offered(endpoint: &Endpoint, revision: Revision) -> String {
     // In 2026-07-28 log lines need no method, so there is nothing to declare.
     let logging = if revision.is_modern() { "" } else { "\"logging\":{}," };
-    let prompts = if endpoint.prompts.is_empty() { "" } else { ",\"prompts\":{}" };
     let tasks = if revision.has_tasks() { TASKS } else { "" };
     let mut extensions = if endpoint.helpers.is_some() { app::capability() } else { Map::new() };
     if revision.is_modern() {
@@ -25,7 +24,9 @@ pub(super) fn offered(endpoint: &Endpoint, revision: Revision) -> String {
         true => String::new(),
         false => format!(",\"extensions\":{}", Value::Object(extensions)),
     };
+    let changes = "{\"listChanged\":true}";
+    let resources = "{\"subscribe\":true,\"listChanged\":true}";
     format!(
-        "{{{logging}\"tools\":{{}},\"resources\":{{\"subscribe\":true}}{prompts},\"completions\":{{}}{tasks}{extensions}}}"
+        "{{{logging}\"tools\":{changes},\"resources\":{resources},\"prompts\":{changes},\"completions\":{{}}{tasks}{extensions}}}"
     )
 }

@@ -150,7 +150,7 @@ async fn dispatch(
             subscriptions::answer(endpoint, call.viewer, session, message).await.map(Outcome::Ready)
         }
         "tools/list" => {
-            endpoint.lists.page(session.revision, session.abilities, message.params.cursor).map(Outcome::Ready)
+            endpoint.shown().lists.page(session.revision, session.abilities, message.params.cursor).map(Outcome::Ready)
         }
         "tools/call" => tools::call(endpoint, call).await,
         task if session.revision.has_tasks() && task.starts_with("tasks/") => {

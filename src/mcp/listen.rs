@@ -10,8 +10,10 @@ use std::sync::Arc;
 use serde::Deserialize;
 use serde_json::value::RawValue;
 use serde_json::{Map, Value, json};
+use tokio::sync::watch;
 
 use super::rpc::{Error, INVALID_PARAMS, Message};
+use super::shown::{Marks, PROMPTS_CHANGED, RESOURCES_CHANGED, TOOLS_CHANGED};
 use super::standing::next;
 use super::stream::{Outlet, Stream};
 use super::subscriptions::{SUBSCRIPTIONS_MAX, job_of};
@@ -27,6 +29,12 @@ use crate::service::Viewer;
 #[derive(Deserialize)]
 #[serde(rename_all = "camelCase")]
 struct Wanted {
+    #[serde(default)]
+    tools_list_changed: bool,
+    #[serde(default)]
+    resources_list_changed: bool,
+    #[serde(default)]
+    prompts_list_changed: bool,
     #[serde(default)]
     resource_subscriptions: Vec<String>,
     task_ids: Option<Vec<String>>,
@@ -58,12 +66,19 @@ pub(super) async fn listen(
             return Err(Error::answered(INVALID_PARAMS, text));
         }
     }
-    let (viewer, mut resources, mut tasks) = (call.viewer, Vec::new(), BTreeMap::new());
+    let (viewer, mut resources, mut tasks) = (call.viewer, Vec::new(), Vec::new());
     for task in task_ids.iter().filter_map(|id| JobId::from_str(id).ok()) {
-        if endpoint.service.job(viewer, task).await.is_ok() {
-            tasks.insert(task, None);
+        if !tasks.contains(&task) && endpoint.service.job(viewer, task).await.is_ok() {
+            tasks.push(task);
         }
     }
+    let lists = [
+        (wanted.tools_list_changed, "toolsListChanged", TOOLS_CHANGED),
+        (wanted.resources_list_changed, "resourcesListChanged", RESOURCES_CHANGED),
+        (wanted.prompts_list_changed, "promptsListChanged", PROMPTS_CHANGED),
+    ];
+    let lists =
+        lists.into_iter().filter(|(is_wanted, ..)| *is_wanted).map(|(_, name, method)| (name, method)).collect();
     for uri in wanted.resource_subscriptions {
         if let Some(job) = job_of(&uri)
             && endpoint.service.job(viewer, job).await.is_ok()
@@ -75,7 +90,8 @@ pub(super) async fn listen(
         return Err(Error::answered(INVALID_PARAMS, "the id cannot be repeated"));
     };
     let outlet = Outlet::default();
-    let listening = Listening { endpoint: endpoint.clone(), viewer: viewer.clone(), id, resources, tasks, outlet };
+    let listening =
+        Listening { endpoint: endpoint.clone(), viewer: viewer.clone(), id, lists, resources, tasks, outlet };
     Ok(Outcome::Stream(Stream::new(listening.outlet.clone(), listening.run())))
 }
 
@@ -84,22 +100,24 @@ struct Listening {
     viewer: Viewer,
     /// The request's id as written: it marks every message.
     id: Box<RawValue>,
+    /// The lists that it wants to hear of, by their names in the filter, and how it hears of them.
+    lists: Vec<(&'static str, &'static str)>,
     resources: Vec<(JobId, String)>,
-    /// The tasks, and the revision of each that was told last.
-    tasks: BTreeMap<JobId, Option<u32>>,
+    tasks: Vec<JobId>,
     outlet: Outlet,
 }
 
 impl Listening {
-    async fn run(mut self) {
+    async fn run(self) {
         let bounds = self.endpoint.service.bounds();
         let start = Start::After(crate::job::EventId { epoch: bounds.epoch, position: bounds.last });
+        let shown = self.endpoint.marks.subscribe();
         self.acknowledge().await;
-        if !self.resources.is_empty() || !self.tasks.is_empty() {
-            let outlet = self.outlet.clone();
+        if !(self.resources.is_empty() && self.lists.is_empty() && self.tasks.is_empty()) {
             tokio::select! {
-                () = outlet.closing() => {}
+                () = self.outlet.closing() => {}
                 () = self.tell(start) => {}
+                () = self.changes(shown) => {}
             }
         }
         let result =
@@ -108,24 +126,42 @@ impl Listening {
     }
 
     async fn acknowledge(&self) {
-        let mut honoured = Map::new();
+        let mut honoured: Map<String, Value> =
+            self.lists.iter().map(|(name, _)| ((*name).into(), true.into())).collect();
         if !self.resources.is_empty() {
             let uris: Vec<_> = self.resources.iter().map(|(_, uri)| uri).collect();
             honoured.insert("resourceSubscriptions".into(), json!(uris));
         }
         if !self.tasks.is_empty() {
-            honoured.insert("taskIds".into(), json!(self.tasks.keys().collect::<Vec<_>>()));
+            honoured.insert("taskIds".into(), json!(self.tasks));
         }
         self.notify("notifications/subscriptions/acknowledged", json!({ "notifications": honoured })).await;
     }
 
-    /// Tells of what is listened for; returns only when nothing more can be had.
-    async fn tell(&mut self, start: Start) {
+    /// Tells of lists that become others.
+    async fn changes(&self, mut shown: watch::Receiver<Marks>) {
+        let mut told = *shown.borrow_and_update();
+        while !self.lists.is_empty() && shown.changed().await.is_ok() {
+            let now = *shown.borrow_and_update();
+            for method in told.changed(now).filter(|method| self.lists.iter().any(|(_, wanted)| wanted == method)) {
+                self.notify(method, json!({})).await;
+            }
+            told = now;
+        }
+        std::future::pending().await
+    }
+
+    /// Tells of news of the resources and the tasks; returns only when nothing more can be had.
+    async fn tell(&self, start: Start) {
+        let (mut told, mut jobs) = (BTreeMap::new(), self.tasks.clone());
         // A task may have ended before anybody listened.
-        self.moved(None).await;
-        let mut jobs: Vec<_> = self.resources.iter().map(|(job, _)| *job).chain(self.tasks.keys().copied()).collect();
+        self.moved(None, &mut told).await;
+        jobs.extend(self.resources.iter().map(|(job, _)| *job));
         jobs.sort_unstable();
         jobs.dedup();
+        if jobs.is_empty() {
+            return std::future::pending().await;
+        }
         let filter = Filter { jobs, ..Filter::default() };
         let Ok(mut tail) = self.endpoint.service.tail(&self.viewer, Scope::Feed(filter), start).await else { return };
         while let Some(Ok(frames)) = next(&mut tail).await {
@@ -136,7 +172,7 @@ impl Listening {
                     Seen::Cursor(_) => continue,
                 };
                 self.updated(job).await;
-                self.moved(job).await;
+                self.moved(job, &mut told).await;
             }
         }
     }
@@ -148,13 +184,11 @@ impl Listening {
         }
     }
 
-    /// The tasks as they are, those that have moved on; `None`: any of them may have.
-    async fn moved(&mut self, of: Option<JobId>) {
-        let tasks: Vec<_> = self.tasks.keys().copied().filter(|task| of.is_none_or(|of| of == *task)).collect();
-        for task in tasks {
-            let Ok(head) = self.endpoint.service.job(&self.viewer, task).await else { continue };
-            let told = self.tasks.insert(task, Some(head.job.revision)).flatten();
-            if told == Some(head.job.revision) {
+    /// The tasks that have moved on since the revisions that were told, as they are; only this one, or any of them.
+    async fn moved(&self, of: Option<JobId>, told: &mut BTreeMap<JobId, u32>) {
+        for task in self.tasks.iter().filter(|task| of.is_none_or(|of| of == **task)) {
+            let Ok(head) = self.endpoint.service.job(&self.viewer, *task).await else { continue };
+            if told.insert(*task, head.job.revision) == Some(head.job.revision) {
                 continue;
             }
             // What cannot be read now is told with the next news of it, or by `tasks/get`.

@@ -49,7 +49,7 @@ async fn dispatch(
     match &*message.method {
         "server/discover" => Ok(discover(endpoint).into()),
         "tools/list" => {
-            endpoint.lists.page(Revision::July2026, call.abilities, message.params.cursor).map(Outcome::Ready)
+            endpoint.shown().lists.page(Revision::July2026, call.abilities, message.params.cursor).map(Outcome::Ready)
         }
         "subscriptions/listen" => {
             let id = message.id().unwrap_or_default();

@@ -96,7 +96,7 @@ impl<'a> Call<'a> {
 pub(super) async fn call(endpoint: &Endpoint, call: &Call<'_>) -> Result<Outcome, Error> {
     let name = call.name()?;
     let arguments = call.arguments()?;
-    if let Some(tool) = endpoint.service.catalogue.named(&name) {
+    if let Some(tool) = endpoint.service.catalogue().named(&name) {
         return start(endpoint, call, tool, arguments).await;
     }
     match &endpoint.helpers {
@@ -193,8 +193,9 @@ fn answer(
 
 /// What is answered for a job that goes on: a task where the client takes one, else its handle.
 pub(super) fn unfinished(endpoint: &Endpoint, asker: &Asker, head: &Head) -> Members {
-    let tool = endpoint.service.catalogue.of_type(&head.job.spec.job_type);
-    let is_never = tool.is_some_and(|tool| tool.task_support == TaskSupport::Never);
+    let catalogue = endpoint.service.catalogue();
+    let is_never =
+        catalogue.of_type(&head.job.spec.job_type).is_some_and(|tool| tool.task_support == TaskSupport::Never);
     if asker.revision.is_modern() && asker.abilities.tasks && !is_never {
         return tasks::modern::created(endpoint, head);
     }
@@ -257,7 +258,8 @@ fn slice(body: &Bytes, text: &str) -> Bytes {
 }
 
 fn unknown(endpoint: &Endpoint, name: &str) -> Error {
-    let configured = endpoint.service.catalogue.tools();
+    let catalogue = endpoint.service.catalogue();
+    let configured = catalogue.tools();
     let helpers = endpoint.helpers.iter().flat_map(|catalogue| catalogue.tools());
     let names: Vec<&str> = configured.chain(helpers).map(|tool| &*tool.name).collect();
     let shown = crate::job::cut(name, 64);
