@@ -36,6 +36,7 @@ pub fn mcp(config: &Config) -> mcp::Options {
         base: config.public_url.clone().unwrap_or_default(),
         helpers: config.helpers,
         session_ttl: config.session_ttl,
+        events: config.events.clone(),
     }
 }
 

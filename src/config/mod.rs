@@ -4,6 +4,7 @@
 
 mod complaint;
 mod form;
+mod occurrences;
 mod raw;
 mod setting;
 mod tokens;
@@ -28,6 +29,7 @@ pub use tools::{HELPER_TOOLS, NAME_MAX, Run};
 use crate::core::{Bound, Keep, Retention};
 use crate::http::auth::Token;
 use crate::job::{Millis, OnInterrupt, RetryPolicy, Throttle};
+use crate::mcp;
 use crate::service::{TaskSupport, Tool};
 use crate::store::Durability;
 use complaint::Complaints;
@@ -94,6 +96,8 @@ pub struct Config {
     pub throttle: Throttle,
     /// `mcp.session_ttl`.
     pub session_ttl: Millis,
+    /// `mcp.events`.
+    pub events: mcp::occurrences::Options,
     /// `helpers`.
     pub helpers: bool,
     /// `retry.*`: what tools inherit.
@@ -200,6 +204,7 @@ fn read_top(top: &Section<'_>, complaints: &mut Complaints) -> Option<Config> {
             min_delta: top.take(&key::MIN_DELTA, complaints)?,
         },
         session_ttl: top.take(&key::SESSION_TTL, complaints)?,
+        events: occurrences::read(top, complaints)?,
         helpers: top.take(&key::HELPERS, complaints)?,
         retry,
         tokens,

@@ -24,6 +24,7 @@ mod listen;
 mod lists;
 mod log;
 mod modern;
+pub mod occurrences;
 mod params;
 mod pending;
 mod ranges;
@@ -101,12 +102,15 @@ pub struct Options {
     pub helpers: bool,
     /// `mcp.session_ttl`: a session unused for so long is forgotten.
     pub session_ttl: Millis,
+    /// `mcp.events`.
+    pub events: occurrences::Options,
 }
 
 impl Default for Options {
     /// The defaults of contract 7.
     fn default() -> Self {
-        Self { base: String::new(), helpers: true, session_ttl: Millis::seconds(7 * 24 * 3_600) }
+        let events = occurrences::Options::default();
+        Self { base: String::new(), helpers: true, session_ttl: Millis::seconds(7 * 24 * 3_600), events }
     }
 }
 
@@ -120,6 +124,7 @@ pub struct Endpoint {
     /// `None`: hidden.
     helpers: Option<Catalogue>,
     bound: params::ByTool,
+    events: occurrences::Options,
 }
 
 impl Endpoint {
@@ -138,7 +143,7 @@ impl Endpoint {
         let lists = lists::Lists::new(all.into_iter());
         let bound = params::read(tools());
         let links = Links { base: options.base, detail: Detail::Line };
-        Ok(Arc::new(Self { service, clock, links, sessions, lists, helpers, bound }))
+        Ok(Arc::new(Self { service, clock, links, sessions, lists, helpers, bound, events: options.events }))
     }
 
     /// Answers one request. Dropping the future is how the transport says that the client went away: a call of

@@ -16,7 +16,7 @@ use super::reply::{Members, Reply};
 use super::rpc::{self, Error, HEADER_MISMATCH, INVALID_PARAMS, Kind, Message, UNSUPPORTED_VERSION};
 use super::tools::{self, Call};
 use super::work::Outcome;
-use super::{Endpoint, listen, params};
+use super::{Endpoint, listen, occurrences, params};
 
 /// How long a client may keep `tools/list` and `server/discover`, in milliseconds: they change with a restart only.
 pub const LIST_TTL_MS: u64 = 300_000;
@@ -56,6 +56,9 @@ async fn dispatch(
         "tools/call" => {
             params::check(endpoint, call, headers)?;
             tools::call(endpoint, call).await
+        }
+        events if events.starts_with("events/") => {
+            occurrences::answer(endpoint, call.viewer, message, headers, &call.meta).await
         }
         other => Err(unknown_method(404, other)),
     }
@@ -106,7 +109,11 @@ fn agree(headers: &dyn Headers, name: &str, place: &str, expected: &str) -> Resu
     }
 }
 
-fn agree_decoded(headers: &dyn Headers, name: &str, place: &str, expected: &str) -> Result<(), Error> {
+/// Whether the header, taken out of its `=?base64?…?=` dress, says this.
+///
+/// # Errors
+/// HTTP 400, -32020.
+pub(super) fn agree_decoded(headers: &dyn Headers, name: &str, place: &str, expected: &str) -> Result<(), Error> {
     let found = value(headers, name);
     let Some(found) = found else {
         return Err(mismatch(format!("the {name} header is missing; it must repeat what {place} says")));
@@ -138,8 +145,12 @@ pub(super) fn mismatch(text: impl Into<String>) -> Error {
 }
 
 fn discover(endpoint: &Endpoint) -> Members {
+    let mut capabilities = serde_json::json!({ "tools": {} });
+    if endpoint.events.enabled {
+        endpoint.events.dialect.announce(&mut capabilities);
+    }
     let mut json = format!(
-        "\"supportedVersions\":[\"{}\"],\"capabilities\":{{\"tools\":{{}}}},\"ttlMs\":{LIST_TTL_MS},\"cacheScope\":\"private\"",
+        "\"supportedVersions\":[\"{}\"],\"capabilities\":{capabilities},\"ttlMs\":{LIST_TTL_MS},\"cacheScope\":\"private\"",
         Revision::July2026.name()
     )
     .into_bytes();

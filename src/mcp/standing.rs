@@ -39,10 +39,7 @@ struct Standing {
 
 impl Standing {
     async fn run(self, after: Option<EventId>) {
-        let mut cursor = after.unwrap_or_else(|| {
-            let bounds = self.endpoint.service.bounds();
-            EventId { epoch: bounds.epoch, position: bounds.last }
-        });
+        let mut cursor = after.unwrap_or_else(|| self.endpoint.service.last());
         // Something to see at once, so that the client knows that it is heard, and an id to come back with.
         self.outlet.send(format!("id: {PREFIX}{cursor}\n: longhaul\n\n").into_bytes()).await;
         let replaced = self.session.stand();

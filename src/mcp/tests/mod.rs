@@ -3,6 +3,7 @@
 mod calls;
 mod helpers;
 mod ladders;
+mod occurrences;
 mod results;
 mod rig;
 mod sessions;
