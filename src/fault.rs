@@ -92,6 +92,10 @@ names! {
         Claim = "claim",
         /// An attempt says something.
         Report = "report",
+        /// An attempt asks a question.
+        Ask = "ask",
+        /// Questions are answered.
+        Answer = "answer",
         /// A job completes or fails.
         Finish = "finish",
         /// A failed attempt is to be followed by another.

@@ -121,7 +121,7 @@ impl Metrics {
             Status::Completed => of_type.completed.inc(),
             Status::Failed => of_type.failed.inc(),
             Status::Canceled => of_type.canceled.inc(),
-            Status::Pending | Status::InProgress => 0,
+            Status::Pending | Status::InProgress | Status::InputRequired => 0,
         };
     }
 

@@ -8,7 +8,9 @@ use std::sync::atomic::{AtomicU8, Ordering};
 
 use bytes::Bytes;
 
-use crate::job::{BodyRef, ClaimNo, JobId, Millis, Outcome, Progress, Timestamp};
+use crate::job::{Asking, BodyRef, ClaimNo, JobId, Millis, Outcome, Progress, Timestamp};
+
+pub mod content;
 
 /// One attempt, handed out.
 #[derive(Debug, Clone)]
@@ -23,7 +25,7 @@ pub struct Claim {
     pub attempt: u32,
     /// Runs in all.
     pub max_attempts: u32,
-    /// Name of the arguments; `WorkSource::payload` reads them.
+    /// Name of the arguments; `WorkSource::body` reads them.
     pub payload: BodyRef,
     /// When the attempt must be over.
     pub deadline: Timestamp,
@@ -33,6 +35,57 @@ pub struct Claim {
     pub traceparent: Option<Arc<str>>,
     /// Told when the attempt is to stop.
     pub stop: Arc<StopFlag>,
+    /// What was answered before, then what is answered while the attempt runs.
+    pub answers: Arc<Answers>,
+}
+
+/// Names of answers on their way to an attempt. Wakes who asked to be woken.
+#[derive(Default)]
+pub struct Answers {
+    mail: Mutex<Mail>,
+}
+
+#[derive(Default)]
+struct Mail {
+    names: Vec<BodyRef>,
+    wake: Option<Box<dyn Fn() + Send>>,
+}
+
+impl std::fmt::Debug for Answers {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.debug_tuple("Answers").field(&self.mail().names).finish()
+    }
+}
+
+impl Answers {
+    /// Those given so far.
+    pub fn new(names: Vec<BodyRef>) -> Self {
+        Self { mail: Mutex::new(Mail { names, wake: None }) }
+    }
+
+    /// Adds those that have just become durable.
+    pub fn put(&self, names: impl IntoIterator<Item = BodyRef>) {
+        let mut mail = self.mail();
+        mail.names.extend(names);
+        if let Some(wake) = &mail.wake {
+            wake();
+        }
+    }
+
+    /// Those that were not taken before; `WorkSource::body` reads them.
+    pub fn take(&self) -> Vec<BodyRef> {
+        std::mem::take(&mut self.mail().names)
+    }
+
+    /// Calls `wake` whenever answers come, on the thread that brings them: it must neither block nor come back here. A
+    /// second call replaces the first.
+    pub fn on_new(&self, wake: impl Fn() + Send + 'static) {
+        self.mail().wake = Some(Box::new(wake));
+    }
+
+    fn mail(&self) -> std::sync::MutexGuard<'_, Mail> {
+        self.mail.lock().unwrap_or_else(std::sync::PoisonError::into_inner)
+    }
 }
 
 /// Why an attempt is to stop.
@@ -110,6 +163,13 @@ pub enum Report {
         /// Which of the attempt's.
         count: u32,
     },
+    /// A question. `count` is the attempt's number of questions so far, from 1.
+    Ask {
+        /// Its words.
+        asking: Arc<Asking>,
+        /// Which of the attempt's.
+        count: u32,
+    },
     /// The attempt was told to stop.
     Delivered,
 }
@@ -119,7 +179,7 @@ pub enum Report {
 pub enum Leave {
     /// With an outcome.
     Over(Outcome),
-    /// Given back, uncounted: the server shuts down.
+    /// Given back, uncounted: the server shuts down, or a question waits too long for its answer.
     Released,
 }
 
@@ -127,9 +187,9 @@ pub enum Leave {
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Closed;
 
-/// The job's payload could not be had: the claim is stale, or the store has failed.
+/// A body could not be had: the claim is stale, or the store has failed.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub struct NoPayload(pub String);
+pub struct NoBody(pub String);
 
 /// Where attempts come from.
 pub trait WorkSource: Send + Sync {
@@ -139,14 +199,14 @@ pub trait WorkSource: Send + Sync {
     /// `Closed` once nothing more will be handed out.
     fn claim(&self, want: usize) -> Result<Vec<Claim>, Closed>;
 
-    /// The arguments of a claim: a JSON object. Blocks on the disk.
+    /// The arguments of a claim or an answer, a JSON object either. Blocks on the disk.
     ///
     /// # Errors
-    /// `NoPayload` says why there are none.
-    fn payload(&self, claim: &Claim) -> Result<Bytes, NoPayload>;
+    /// `NoBody` says why there is none.
+    fn body(&self, claim: &Claim, name: BodyRef) -> Result<Bytes, NoBody>;
 
     /// Reports on a running attempt. Never waits for the disk (a large partial apart, which this thread writes); what
-    /// comes too often is merged.
+    /// comes too often is merged. A question's answer comes by `Claim::answers`.
     fn report(&self, claim: &Claim, report: Report);
 
     /// Hands the end over and returns; `freed` is called, on another thread, once it is durable or refused: then the

@@ -37,6 +37,8 @@ pub fn mcp(config: &Config) -> mcp::Options {
         helpers: config.helpers,
         session_ttl: config.session_ttl,
         events: config.events.clone(),
+        stock: config.resources.clone(),
+        prompts: config.prompts.clone(),
     }
 }
 

@@ -5,6 +5,8 @@
 use std::net::SocketAddr;
 use std::path::PathBuf;
 
+use base64::Engine;
+use base64::engine::general_purpose::STANDARD;
 use toml::de::DeValue;
 
 use crate::job::Millis;
@@ -259,6 +261,36 @@ impl Form for Argument {
     }
 }
 
+/// A media type such as `text/plain; charset=utf-8`.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub(super) struct MimeType(pub String);
+
+impl Form for MimeType {
+    const EXPECTED: &'static str = "a media type such as text/plain or application/json";
+
+    fn from_text(text: &str) -> Option<Self> {
+        let is_token = |part: &str| {
+            !part.is_empty() && part.bytes().all(|byte| byte.is_ascii_alphanumeric() || b"!#$&-^_.+".contains(&byte))
+        };
+        let (essence, rest) = text.split_at(text.find(';').unwrap_or(text.len()));
+        let (kind, sub) = essence.trim_end().split_once('/')?;
+        let is_plain = rest.bytes().all(|byte| byte == b' ' || byte.is_ascii_graphic());
+        Some(Self(text.to_owned())).filter(|_| is_token(kind) && is_token(sub) && is_plain)
+    }
+}
+
+/// Bytes as strict Base64, kept as written.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub(super) struct Encoded(pub String);
+
+impl Form for Encoded {
+    const EXPECTED: &'static str = "Base64 of the standard alphabet, with padding";
+
+    fn from_text(text: &str) -> Option<Self> {
+        STANDARD.decode(text).ok().map(|_| Self(text.to_owned()))
+    }
+}
+
 /// What a process can exit with that is not success.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) struct ExitCode(pub u8);
@@ -353,6 +385,19 @@ mod tests {
         }
         for text in ["", "MiB", "64MB", "64M", "64 MiB", "-1", "1.5GiB", "16777216TiB"] {
             assert_eq!(Size::from_text(text), None, "{text}");
+        }
+    }
+
+    #[test]
+    fn media_types_and_base64_are_checked_as_written() {
+        for text in ["text/plain", "application/ld+json", "text/html; charset=utf-8", "image/svg+xml"] {
+            assert_eq!(MimeType::from_text(text), Some(MimeType(text.to_owned())));
+        }
+        for text in ["", "text", "text/", "/plain", "text/pl ain", "text/a/b", "text/plain;\n"] {
+            assert_eq!(MimeType::from_text(text), None, "{text}");
+        }
+        for (text, fits) in [("", true), ("aGk=", true), ("aGk", false), ("a-_=", false), ("aG k=", false)] {
+            assert_eq!(Encoded::from_text(text).is_some(), fits, "{text}");
         }
     }
 

@@ -1,11 +1,13 @@
 //! Settings, read once and in two steps: what was written, with where, becomes what is true, or every complaint at once.
 //!
-//! In: a file's text, environment, flags. Out: a `Config` of plain values. Reads no ambient state; starts nothing.
+//! In: a file's text, environment, flags. Out: a `Config` of plain values. Reads nothing but the files that the text names; starts nothing.
 
 mod complaint;
 mod form;
 mod occurrences;
+mod prompts;
 mod raw;
+mod resources;
 mod setting;
 mod tokens;
 mod tools;
@@ -23,7 +25,11 @@ use toml::de::DeTable;
 pub use complaint::{COMPLAINTS_MAX, Complaint, nearest};
 pub use form::{Size, read_length, show_length, show_size};
 pub use raw::File;
-pub use setting::{COMMAND, DEMO, RETRY, Row, SERVER, TOKEN, TOOL, TOOL_RETENTION, TOOL_TABLES, reference};
+pub use resources::CONTENT_MAX;
+pub use setting::{
+    ARGUMENT, ARGUMENT_TABLES, COMMAND, DEMO, EMBEDDED, MEDIA, MESSAGE, MESSAGE_TABLES, PROMPT, PROMPT_TABLES,
+    RESOURCE, RESOURCE_TABLES, RETRY, Row, SERVER, TOKEN, TOOL, TOOL_RETENTION, TOOL_TABLES, reference,
+};
 pub use tools::{HELPER_TOOLS, NAME_MAX, Run};
 
 use crate::core::{Bound, Keep, Retention};
@@ -106,6 +112,10 @@ pub struct Config {
     pub tokens: Vec<Token>,
     /// `[tools.NAME]` in the order of the file; the demo if there are none.
     pub tools: Vec<ToolConfig>,
+    /// `[resources."URI"]` in the order of the file.
+    pub resources: mcp::resources::Stock,
+    /// `[prompts.NAME]` in the order of the file.
+    pub prompts: Vec<mcp::prompts::Prompt>,
 }
 
 /// What was written where. Later ones win: file, environment, flags.
@@ -173,7 +183,7 @@ pub fn read(written: &Written) -> Result<Config, Vec<Complaint>> {
 
 /// `None` only beside a complaint, or if a setting without which there is no server had no default.
 fn read_top(top: &Section<'_>, complaints: &mut Complaints) -> Option<Config> {
-    top.check_keys(&[SERVER, RETRY], &["auth", "tools"], complaints);
+    top.check_keys(&[SERVER, RETRY], &["auth", "tools", "resources", "prompts"], complaints);
     let tokens = tokens::read(top, complaints);
     let retry = read_retry(top, &RetryPolicy::default(), complaints)?;
     let mut retention = read_retention(top, complaints)?;
@@ -209,6 +219,8 @@ fn read_top(top: &Section<'_>, complaints: &mut Complaints) -> Option<Config> {
         retry,
         tokens,
         tools,
+        resources: resources::read(top, complaints),
+        prompts: prompts::read(top, complaints),
     })
 }
 

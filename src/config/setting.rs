@@ -6,11 +6,12 @@ use std::marker::PhantomData;
 use std::net::SocketAddr;
 use std::path::PathBuf;
 
-use super::form::{Argument, ExitCode, Form, HostName, Origin, Pairs, PublicUrl, Size};
+use super::form::{Argument, Encoded, ExitCode, Form, HostName, MimeType, Origin, Pairs, PublicUrl, Size};
 use crate::handler::command::Form as Output;
 use crate::http::auth::Scope;
 use crate::job::{Millis, OnInterrupt};
 use crate::mcp::occurrences::Codes;
+use crate::mcp::prompts::Role;
 use crate::service::TaskSupport;
 use crate::store::Durability;
 
@@ -240,6 +241,8 @@ settings! {
         .or("");
     PERMANENT: Vec<ExitCode> = setting("permanent_exit_codes", "Exit codes that blame the input, besides 64, 65, 66, 77 and 78.")
         .or("");
+    ASK_HOLD: Millis = setting("ask_hold", "How long a program that asks is kept while it waits; then it is ended, and started again with the answers.")
+        .or("30s").within("0s", "1d");
 }
 
 settings! {
@@ -258,15 +261,111 @@ settings! {
     SCOPES: Vec<Scope> = setting("scopes", "Any of `submit`, `read`, `work`, `admin`.");
 }
 
+settings! {
+    /// A resource, or with `{variables}` in its URI a resource template, in `[resources."URI"]`. Exactly one of `text`, `base64`, `file`.
+    RESOURCE:
+    RESOURCE_NAME: String = setting("name", "Its name; without it the URI.");
+    RESOURCE_TITLE: String = setting("title", "Its name for people.");
+    RESOURCE_DESCRIPTION: String = setting("description", "What it is, for people and models.");
+    RESOURCE_TYPE: MimeType = setting("mime_type", "What its content is.")
+        .or("text/plain");
+    RESOURCE_TEXT: Argument = setting("text", "Its content. In a template each `{variable}` is filled in, escaped for JSON, HTML and XML.");
+    RESOURCE_BASE64: Encoded = setting("base64", "Its content, if that is no text. Not in a template.");
+    RESOURCE_FILE: PathBuf = setting("file", "A file with its content, beside the configuration file; read once, at start. At most 8MiB.");
+}
+
+/// Settings of a resource that are tables of their own kind.
+pub const RESOURCE_TABLES: &[Row] = &[table(
+    "complete",
+    "In a template: values that are suggested for its variables, such as `{ id = [\"a\", \"b\"] }`.",
+)];
+
+settings! {
+    /// A prompt, in `[prompts.NAME]`.
+    PROMPT:
+    PROMPT_TITLE: String = setting("title", "Its name for people.");
+    PROMPT_DESCRIPTION: String = setting("description", "What it is for. Needed.");
+}
+
+/// Settings of a prompt that are lists of tables.
+pub const PROMPT_TABLES: &[Row] = &[
+    table("arguments", "A list of `{ name, title?, description?, required?, values?, ask?, schema? }`; see below."),
+    table(
+        "messages",
+        "A list of `{ role, text }`, or with `resource`, `image` or `audio` in place of `text`; see below. Needed.",
+    ),
+];
+
+settings! {
+    /// An argument of a prompt.
+    ARGUMENT:
+    ARGUMENT_NAME: String = setting("name", "Its name; `{name}` in messages is filled in. Needed.");
+    ARGUMENT_TITLE: String = setting("title", "Its name for people.");
+    ARGUMENT_DESCRIPTION: String = setting("description", "What it means.");
+    ARGUMENT_REQUIRED: bool = setting("required", "Whether there is no prompt without it.")
+        .or("false");
+    ARGUMENT_VALUES: Vec<Argument> = setting("values", "Values that are suggested; others are taken as well.")
+        .or("");
+    ARGUMENT_ASK: String = setting("ask", "The question to the user when it is missing, where the client can ask (2026-07-28).");
+}
+
+/// Settings of an argument that are tables of their own kind.
+pub const ARGUMENT_TABLES: &[Row] = &[table(
+    "schema",
+    "With `ask`: JSON Schema of the answer, of type string, number, integer or boolean; without it a text.",
+)];
+
+settings! {
+    /// A message of a prompt. Exactly one of `text`, `resource`, `image`, `audio`.
+    MESSAGE:
+    MESSAGE_ROLE: Role = setting("role", "Who says it: `user` or `assistant`.")
+        .or("user");
+    MESSAGE_TEXT: Argument = setting("text", "What is said.");
+}
+
+/// Settings of a message that are tables of their own kind.
+pub const MESSAGE_TABLES: &[Row] = &[
+    table(
+        "resource",
+        "`{ uri, mime_type?, text }`: a resource with its text; arguments are filled in, in the text escaped for JSON, HTML and XML.",
+    ),
+    table("image", "`{ mime_type, base64 }` or `{ mime_type, file }`."),
+    table("audio", "Likewise."),
+];
+
+settings! {
+    /// `resource` of a message.
+    EMBEDDED:
+    EMBEDDED_URI: String = setting("uri", "Its URI.");
+    EMBEDDED_TYPE: MimeType = setting("mime_type", "What its text is.")
+        .or("text/plain");
+    EMBEDDED_TEXT: Argument = setting("text", "Its text.");
+}
+
+settings! {
+    /// `image` and `audio` of a message.
+    MEDIA:
+    MEDIA_TYPE: MimeType = setting("mime_type", "What kind.");
+    MEDIA_BASE64: Encoded = setting("base64", "The bytes.");
+    MEDIA_FILE: PathBuf = setting("file", "A file with the bytes, beside the configuration file; read once, at start.");
+}
+
 /// All settings as tables of Markdown, as the README has them.
 pub fn reference() -> String {
-    let parts: [(&str, &[&[Row]]); 6] = [
+    let parts: [(&str, &[&[Row]]); 10] = [
         ("", &[SERVER]),
         ("Retries, at the top for all tools, or in a tool:", &[RETRY]),
         ("A tool, in `[tools.NAME]`, NAME being 1 to 64 of `A-Z a-z 0-9 _ . -`:", &[TOOL, TOOL_RETENTION, TOOL_TABLES]),
         ("`run = { kind = \"command\", … }`:", &[COMMAND]),
         ("`run = { kind = \"demo\", … }`:", &[DEMO]),
         ("A caller, in `[[auth.tokens]]`:", &[TOKEN]),
+        (
+            "An MCP resource, in `[resources.\"URI\"]`; with `{variables}` as whole path segments of the URI a template:",
+            &[RESOURCE, RESOURCE_TABLES],
+        ),
+        ("An MCP prompt, in `[prompts.NAME]`:", &[PROMPT, PROMPT_TABLES]),
+        ("One of its `arguments`:", &[ARGUMENT, ARGUMENT_TABLES]),
+        ("One of its `messages`:", &[MESSAGE, MESSAGE_TABLES]),
     ];
     let mut text = String::new();
     for (title, tables) in parts {
@@ -305,7 +404,11 @@ mod tests {
         check_all!(SESSION_TTL HELPERS MAX_ATTEMPTS BASE_DELAY MAX_DELAY JITTER MAX_INTERRUPTIONS TYPE TITLE);
         check_all!(DESCRIPTION TIMEOUT EXPIRES_IN CONCURRENCY TASK_SUPPORT INLINE_WAIT ON_INTERRUPT CANCEL_GRACE);
         check_all!(TOOL_KEEP TOOL_KEEP_FAILED TOOL_MAX_JOBS TOOL_MAX_BYTES);
-        check_all!(MAX_RESULT ARGUMENTS OUTPUT ENV CWD TRANSIENT PERMANENT PACE TOKEN_NAME TOKEN_HASH SCOPES);
+        check_all!(RESOURCE_NAME RESOURCE_TITLE RESOURCE_DESCRIPTION RESOURCE_TYPE RESOURCE_TEXT RESOURCE_BASE64);
+        check_all!(RESOURCE_FILE PROMPT_TITLE PROMPT_DESCRIPTION ARGUMENT_NAME ARGUMENT_TITLE ARGUMENT_DESCRIPTION);
+        check_all!(ARGUMENT_REQUIRED ARGUMENT_VALUES ARGUMENT_ASK MESSAGE_ROLE MESSAGE_TEXT EMBEDDED_URI EMBEDDED_TYPE);
+        check_all!(EMBEDDED_TEXT MEDIA_TYPE MEDIA_BASE64 MEDIA_FILE);
+        check_all!(MAX_RESULT ARGUMENTS OUTPUT ENV CWD TRANSIENT PERMANENT ASK_HOLD PACE TOKEN_NAME TOKEN_HASH SCOPES);
     }
 
     #[test]

@@ -7,13 +7,13 @@ use crate::handler::command::{Form, Settings};
 use crate::http::auth::Scope;
 use crate::job::Rules;
 
-fn written(text: &str) -> Written {
+pub(super) fn written(text: &str) -> Written {
     let file = File { name: "longhaul.toml".to_owned(), text: text.to_owned() };
     Written { file: Some(file), ..Written::default() }
 }
 
 /// The complaints about a file, a line each.
-fn complaints(text: &str) -> String {
+pub(super) fn complaints(text: &str) -> String {
     match read(&written(text)) {
         Ok(_) => String::new(),
         Err(list) => list.iter().map(|complaint| format!("{complaint}\n")).collect(),
@@ -52,6 +52,8 @@ fn every_default_is_the_one_of_the_contract() {
         retry,
         tokens,
         tools,
+        resources,
+        prompts,
     } = config;
     assert_eq!((listen.to_string().as_str(), data_dir, public_url), ("127.0.0.1:7450", PathBuf::from("data"), None));
     assert!(allowed_hosts.is_empty() && allowed_origins.is_empty() && tokens.is_empty());
@@ -65,6 +67,7 @@ fn every_default_is_the_one_of_the_contract() {
     assert_eq!((throttle, retry, helpers), (Throttle::default(), RetryPolicy::default(), true));
     assert_eq!(events, crate::mcp::occurrences::Options::default());
     assert_eq!(tools.len(), 1, "the demo");
+    assert!(resources == crate::mcp::resources::Stock::default() && prompts.is_empty());
 }
 
 #[test]
@@ -95,6 +98,7 @@ fn a_tool_has_the_defaults_of_the_contract() {
         cwd,
         transient_exit_codes,
         permanent_exit_codes,
+        ask_hold,
         cancel_grace,
         max_result,
     }) = run
@@ -103,6 +107,7 @@ fn a_tool_has_the_defaults_of_the_contract() {
     };
     assert_eq!((command.as_slice(), *output), (["true".to_owned()].as_slice(), Form::Text));
     assert_eq!((env.len(), cwd, transient_exit_codes.len(), permanent_exit_codes.len()), (0, &None, 0, 0));
+    assert_eq!(*ask_hold, Millis::seconds(30));
     assert_eq!((*cancel_grace, *max_result), (tool.cancel_grace, tool.max_result));
 }
 
@@ -221,8 +226,8 @@ const RUN_COMPLAINTS: &[(&str, &str)] = &[
         "tools.t.run.persistent (line 3 of longhaul.toml): no such setting\n",
     ),
     (
-        "{ kind = 'command', command = ['ls'], ask_hold = '3s' }",
-        "tools.t.run.ask_hold (line 3 of longhaul.toml): no such setting\n",
+        "{ kind = 'command', command = ['ls'], ask_hold = '2d' }",
+        "tools.t.run.ask_hold = '2d' (line 3 of longhaul.toml): expected a duration such as 250ms, 10s, 5m, 1h or 7d from 0s to 1d\n",
     ),
     ("{ kind = 'command', command = ['ls'], env = { A = 1 } }", "expected a table of texts such as { LANG = \"C\" }\n"),
     (
@@ -411,7 +416,8 @@ fn every_setting_can_be_written_at_its_default() {
     let mut text = String::new();
     for row in SERVER.iter().chain(RETRY) {
         let Some(default) = row.default else { continue };
-        let bare = default.parse::<f64>().is_ok() || matches!(default, "true" | "false") || row.form.starts_with("a list");
+        let bare =
+            default.parse::<f64>().is_ok() || matches!(default, "true" | "false") || row.form.starts_with("a list");
         let value = match () {
             () if row.form.starts_with("a list") => format!("[{default}]"),
             () if bare => default.to_owned(),

@@ -96,7 +96,7 @@ fn dress_as_demo(tool: &mut Tool) {
     tool.output_schema = Some(demo::output_schema());
 }
 
-fn is_name(name: &str) -> bool {
+pub(super) fn is_name(name: &str) -> bool {
     let fits = |byte: u8| byte.is_ascii_alphanumeric() || b"_.-".contains(&byte);
     !name.is_empty() && name.len() <= NAME_MAX && name.bytes().all(fits)
 }
@@ -197,7 +197,7 @@ fn read_schema(own: &Section<'_>, name: &str, complaints: &mut Complaints) -> Op
 }
 
 /// A JSON object, written as a table or as a text of JSON.
-fn read_object(own: &Section<'_>, name: &str, complaints: &mut Complaints) -> Option<Value> {
+pub(super) fn read_object(own: &Section<'_>, name: &str, complaints: &mut Complaints) -> Option<Value> {
     let value = own.find(name)?;
     let read = match value.get_ref() {
         DeValue::String(text) => serde_json::from_str(text).map_err(|why| format!("is no JSON: {why}")),
@@ -257,6 +257,7 @@ fn read_command(run: &Section<'_>, complaints: &mut Complaints) -> Option<comman
         cwd: run.take(&key::CWD, complaints),
         transient_exit_codes: codes(run.take(&key::TRANSIENT, complaints)?),
         permanent_exit_codes: codes(run.take(&key::PERMANENT, complaints)?),
+        ask_hold: run.take(&key::ASK_HOLD, complaints)?,
         // The tool's own, as soon as they are read.
         cancel_grace: Millis::default(),
         max_result: 0,

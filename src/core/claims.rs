@@ -9,12 +9,18 @@ use super::group::Group;
 use super::publish::Reply;
 use super::thread::{Core, Fatal};
 use crate::job::{ClaimNo, Command, Job, JobId, State};
-use crate::work::{Claim, StopFlag};
+use crate::work::{Answers, Claim, StopFlag};
 
 /// A source that waits for work.
 pub(super) struct Claimer {
     pub want: usize,
     pub reply: Sender<Vec<Claim>>,
+}
+
+/// How a running attempt is reached.
+pub(super) struct Line {
+    pub stop: Arc<StopFlag>,
+    pub answers: Arc<Answers>,
 }
 
 /// Who runs an attempt of this process, as `job.started` names it.
@@ -55,7 +61,7 @@ impl Core {
     pub fn claim(&mut self, id: JobId) -> Option<Claim> {
         let job = &self.table.live.get(&id)?.head.job;
         let claim = claim_of(job, self.rules(&job.spec.job_type).timeout)?;
-        self.running.insert(id, claim.stop.clone());
+        self.running.insert(id, Line { stop: claim.stop.clone(), answers: claim.answers.clone() });
         self.parts.metrics.slot_taken();
         Some(claim)
     }
@@ -75,5 +81,6 @@ fn claim_of(job: &Job, timeout: crate::job::Millis) -> Option<Claim> {
         idempotency_key: job.spec.key.as_ref().map(|key| key.text.clone()),
         traceparent: job.spec.traceparent.clone(),
         stop: Arc::new(StopFlag::default()),
+        answers: Arc::new(Answers::new(job.questions.answers().collect())),
     })
 }

@@ -43,7 +43,9 @@ fn count(metrics: &Metrics, part: &JobChange, entry: &Entry) {
         | Entry::Partial { .. }
         | Entry::CancelRequested { .. }
         | Entry::CancelDelivered { .. }
-        | Entry::Replayed { .. } => {}
+        | Entry::Replayed { .. }
+        | Entry::Asked { .. }
+        | Entry::Answered { .. } => {}
     }
 }
 

@@ -54,8 +54,8 @@ impl Core {
                 }
                 self.replies.push(Reply::Freed(freed));
             }
-            Inner::Act { job, command, reply } => {
-                let answer = self.act(group, job, &command, Vec::new())?;
+            Inner::Act { job, command, bodies, reply } => {
+                let answer = self.act(group, job, &command, bodies)?;
                 self.replies.push(Reply::Acted(job, answer, reply));
             }
             Inner::Replay { of, creation, reply } => self.replay(group, of, *creation, reply)?,
@@ -78,7 +78,7 @@ impl Core {
                 self.draining = true;
                 self.claimer = None;
             }
-            Inner::Release => self.running.values().for_each(|stop| stop.set(crate::work::Stop::Shutdown)),
+            Inner::Release => self.running.values().for_each(|line| line.stop.set(crate::work::Stop::Shutdown)),
             Inner::Close => self.release_all(group)?,
         }
         Ok(())
@@ -131,11 +131,18 @@ impl Core {
 
     /// Keeps the queue in step with what was decided about a job.
     fn follow(&mut self, group: &Group, id: JobId) {
-        let Some(part) = group.part(id) else { return };
-        match part.after.state {
+        if let Some(part) = group.part(id) {
+            self.line_up(&part.after, group.now);
+        }
+    }
+
+    /// Puts a job where it belongs in the queue.
+    pub fn line_up(&mut self, job: &Job, now: Timestamp) {
+        match job.state {
             State::InProgress { .. } => {}
-            State::Pending => self.queue.pending(&part.after, group.now),
-            State::Completed(_) | State::Failed { .. } | State::Canceled { .. } => self.queue.remove(id),
+            State::Pending => self.queue.pending(job, now),
+            State::InputRequired => self.queue.asked(job),
+            State::Completed(_) | State::Failed { .. } | State::Canceled { .. } => self.queue.remove(job.id()),
         }
     }
 
@@ -179,7 +186,8 @@ impl Core {
         if self.draining {
             return refused(SubmitRefusal::Draining);
         }
-        if (self.queue.ready_len() + self.queue.waiting_len()) as u64 >= self.options.max_pending {
+        let waiting = self.queue.ready_len() + self.queue.waiting_len() + self.queue.asked_len();
+        if waiting as u64 >= self.options.max_pending {
             return refused(SubmitRefusal::Full("queue.max_pending"));
         }
         if self.table.payload_bytes.saturating_add(creation.payload.name.len) > self.options.max_pending_bytes {

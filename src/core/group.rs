@@ -141,6 +141,9 @@ impl Group {
             part.entries.push(entry);
         }
         let before = std::mem::replace(&mut part.after, after);
+        // What the record names already has been written, or is about to be.
+        let is_new = |body: &Body| !before.bodies().any(|known| known == body.name);
+        let bodies: Vec<Body> = bodies.into_iter().filter(is_new).collect();
         self.body_bytes += bodies.iter().map(weight).sum::<u64>();
         part.bodies.extend(bodies);
         Ok(part.settle_bodies(&before))

@@ -12,7 +12,7 @@ use super::disk::{Reserve, Room};
 use super::inbox::{ActRefusal, CellsRefusal, Creation, Inner, ReplayRefusal, Submission, SubmitAnswer};
 use super::pin::PinRefusal;
 use crate::clock::Clock;
-use crate::job::{Command, Head, JobId};
+use crate::job::{Body, Command, Head, JobId};
 use crate::store::{CellChange, Health, Pin};
 
 /// Why the core could not be asked, or did not answer.
@@ -76,7 +76,20 @@ impl Handle {
     /// # Errors
     /// `Busy::Full`, `Busy::Gone`.
     pub async fn act(&self, job: JobId, command: Command) -> Result<Result<Arc<Head>, ActRefusal>, Busy> {
-        self.ask(|reply| Inner::Act { job, command, reply }).await
+        self.act_with(job, command, Vec::new()).await
+    }
+
+    /// The same, with the small bodies that the command names.
+    ///
+    /// # Errors
+    /// `Busy::Full`, `Busy::Gone`.
+    pub async fn act_with(
+        &self,
+        job: JobId,
+        command: Command,
+        bodies: Vec<Body>,
+    ) -> Result<Result<Arc<Head>, ActRefusal>, Busy> {
+        self.ask(|reply| Inner::Act { job, command, bodies, reply }).await
     }
 
     /// Makes a new job from a dead letter; the answer is the new job's head.

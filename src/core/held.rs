@@ -1,6 +1,7 @@
 //! What is done with wishes while the log has no room: nothing is committed, and nobody is kept waiting who can come back.
 //!
-//! In: a wish. Out: a refusal at once, or its place in a line: ends of attempts wait here, one for each slot at most. The
+//! In: a wish. Out: a refusal at once, or its place in a line: ends of attempts wait here, one for each slot at most, and
+//! their questions. The
 //! first turn with room takes the line first.
 
 use super::disk::DISK_LOOK_EVERY;
@@ -8,6 +9,7 @@ use super::group::Group;
 use super::inbox::{ActRefusal, CellsRefusal, Inner};
 use super::publish::Reply;
 use super::thread::{Core, Fatal, Wish};
+use crate::job::Command;
 
 impl Core {
     /// Whether the next commit surely fits on the disk.
@@ -45,6 +47,8 @@ impl Core {
             Wish::Inner(Inner::Cells { reply, .. }) => {
                 let _ = reply.send(Err(CellsRefusal::DiskFull));
             }
+            // Unlike other reports, a question must not be lost: its attempt waits for the answer.
+            Wish::Inner(ask @ Inner::Report { command: Command::Ask { .. }, .. }) => self.held_ends.push_back(ask),
             // Progress is news; a partial result is followed by the result.
             Wish::Inner(Inner::Report { job, bodies, .. }) => self.discard(job, bodies.iter().map(|body| body.name)),
             Wish::Inner(end @ Inner::Finish { .. }) => self.held_ends.push_back(end),

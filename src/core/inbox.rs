@@ -88,7 +88,7 @@ pub(super) enum Inner {
     /// An attempt is over; `freed` is called when that is durable or refused.
     Finish { job: JobId, claim: ClaimNo, command: Command, bodies: Vec<Body>, freed: Box<dyn FnOnce() + Send> },
     /// Somebody acts on an unfinished job.
-    Act { job: JobId, command: Command, reply: oneshot::Sender<Result<Arc<Head>, ActRefusal>> },
+    Act { job: JobId, command: Command, bodies: Vec<Body>, reply: oneshot::Sender<Result<Arc<Head>, ActRefusal>> },
     /// A new job from a dead letter.
     Replay { of: JobId, creation: Box<Creation>, reply: oneshot::Sender<Result<Arc<Head>, ReplayRefusal>> },
     /// Small named records.

@@ -16,7 +16,7 @@ use crate::job::{
     Outcome, Output, Part, SUMMARY_CHARS_MAX, Timestamp,
 };
 use crate::store::{self, Store};
-use crate::work::{Claim, Closed, Leave, NoPayload, Report, Stop, WorkSource};
+use crate::work::{Claim, Closed, Leave, NoBody, Report, Stop, WorkSource};
 
 /// See the head of this file.
 pub struct LocalWork {
@@ -107,7 +107,9 @@ impl LocalWork {
             Leave::Over(Outcome::Failed(failing)) => {
                 (Command::Fail { claim: number, failing, log: log_name }, log.into_iter().collect())
             }
-            Leave::Released => (Command::Release { claim: number, log: log_name }, log.into_iter().collect()),
+            Leave::Released | Leave::Over(Outcome::Asked) => {
+                (Command::Release { claim: number, log: log_name }, log.into_iter().collect())
+            }
         })
     }
 
@@ -174,12 +176,12 @@ impl WorkSource for LocalWork {
         claims.recv().map_err(|_| Closed)
     }
 
-    fn payload(&self, claim: &Claim) -> Result<Bytes, NoPayload> {
-        let len = usize::try_from(claim.payload.len).unwrap_or(usize::MAX);
-        match self.store.body(claim.job, claim.payload, 0, len) {
+    fn body(&self, claim: &Claim, name: BodyRef) -> Result<Bytes, NoBody> {
+        let len = usize::try_from(name.len).unwrap_or(usize::MAX);
+        match self.store.body(claim.job, name, 0, len) {
             Ok(Some(bytes)) => Ok(bytes),
-            Ok(None) => Err(NoPayload("the payload is missing from the store".into())),
-            Err(error) => Err(NoPayload(error.to_string())),
+            Ok(None) => Err(NoBody("it is missing from the store".into())),
+            Err(error) => Err(NoBody(error.to_string())),
         }
     }
 
@@ -187,6 +189,12 @@ impl WorkSource for LocalWork {
         let number = claim.number;
         let (command, bodies) = match report {
             Report::Progress(progress) => (Command::Report { claim: number, progress }, Vec::new()),
+            Report::Ask { asking, count } => {
+                let seq = (number.0 << 32) | u64::from(count);
+                let bytes = Bytes::from(asking.to_json());
+                let body = Body { name: BodyRef::of(Part::Question, seq, &bytes), bytes: Some(bytes) };
+                (Command::Ask { claim: number, asking, body: body.name }, vec![body])
+            }
             Report::Delivered => (Command::Delivered { claim: number }, Vec::new()),
             Report::Partial { data, count } => {
                 let inline = Some(&data).filter(|data| data.len() <= INLINE_MAX).and_then(json);

@@ -77,7 +77,7 @@ impl Core {
             self.parts.published.publish(landed.changed.clone(), &landed.logged);
         }
         fault::group_point(Point::BeforeAnswer, || Change::steps(&group.changes));
-        self.stop_canceled(&group);
+        self.tell_running(&group);
         for reply in std::mem::take(&mut self.replies) {
             self.answer(reply, &landed)?;
         }
@@ -129,14 +129,28 @@ impl Core {
         }
     }
 
-    /// Tells running attempts that their cancel is durable.
-    fn stop_canceled(&self, group: &Group) {
+    /// Tells running attempts that their cancel is durable, or what was answered.
+    fn tell_running(&self, group: &Group) {
         for part in group.changes.iter().flat_map(|change| &change.jobs) {
-            let is_wish = |entry: &Entry| matches!(entry, Entry::CancelRequested { .. });
-            if part.entries.iter().any(is_wish)
-                && let Some(stop) = self.running.get(&part.after.id())
-            {
-                stop.set(Stop::Cancel);
+            let Some(line) = self.running.get(&part.after.id()) else { continue };
+            for entry in &part.entries {
+                match entry {
+                    Entry::CancelRequested { .. } => line.stop.set(Stop::Cancel),
+                    Entry::Answered { answers, .. } => line.answers.put(answers.iter().map(|answer| answer.body)),
+                    Entry::Created { .. }
+                    | Entry::Started { .. }
+                    | Entry::Progress(_)
+                    | Entry::Partial { .. }
+                    | Entry::Retrying { .. }
+                    | Entry::Released { .. }
+                    | Entry::Interrupted { .. }
+                    | Entry::CancelDelivered { .. }
+                    | Entry::Completed { .. }
+                    | Entry::Failed { .. }
+                    | Entry::Canceled { .. }
+                    | Entry::Replayed { .. }
+                    | Entry::Asked { .. } => {}
+                }
             }
         }
     }

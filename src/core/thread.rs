@@ -6,7 +6,7 @@ use std::time::Instant;
 
 use crossbeam_channel::{Receiver, never, select_biased};
 
-use super::claims::Claimer;
+use super::claims::{Claimer, Line};
 use super::disk::{Disk, Reserve};
 use super::group::{GROUP_BYTES_MAX, GROUP_MAX, Group, Live, Table};
 use super::handle::{Handle, Signs};
@@ -20,7 +20,6 @@ use crate::job::queue::Queue;
 use crate::job::{Head, JobId, Rules, Throttle, Timestamp};
 use crate::metrics::Metrics;
 use crate::store::{self, Store};
-use crate::work::StopFlag;
 
 /// Settings of the core (contract 7).
 #[derive(Debug, Clone)]
@@ -77,8 +76,8 @@ pub(super) struct Core {
     pub submit: Receiver<Submission>,
     pub table: Table,
     pub queue: Queue,
-    /// The stop flags of running attempts.
-    pub running: HashMap<JobId, Arc<StopFlag>>,
+    /// The lines to running attempts.
+    pub running: HashMap<JobId, Line>,
     pub claimer: Option<Claimer>,
     pub draining: bool,
     pub closing: bool,
@@ -165,7 +164,7 @@ impl Core {
         let now = self.parts.clock.now();
         for head in heads {
             self.hold_if_unconfigured(&head.job.spec.job_type);
-            self.queue.pending(&head.job, now);
+            self.line_up(&head.job, now);
             self.table.payload_bytes += head.job.spec.payload.len;
             self.table.live.insert(head.job.id(), Live { head: head.clone(), held: None });
         }

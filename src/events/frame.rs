@@ -88,6 +88,12 @@ impl Writer {
                 self.link(&mut object, "url", logged.job, "partial");
                 object.end();
             }
+            Entry::Asked { key, message, schema, .. } => asked(key, message, schema, out),
+            Entry::Answered { answers, .. } => {
+                let mut object = Object::begin(out);
+                object.texts("keys", answers.iter().map(|answer| &*answer.key));
+                object.end();
+            }
             Entry::Retrying { failure, retry, max_attempts, next_at, .. } => Object::begin(out)
                 .number("retry", u64::from(*retry))
                 .number("maxAttempts", u64::from(*max_attempts))
@@ -159,17 +165,21 @@ fn created(spec: &Spec, run_at: Option<Timestamp>, out: &mut Vec<u8>) {
         object.text("runAt", &at.to_string());
     }
     if !spec.tags.is_empty() {
-        object.key("tags");
-        for (n, tag) in spec.tags.iter().enumerate() {
-            object.out.push(if n == 0 { b'[' } else { b',' });
-            text(tag, object.out);
-        }
-        object.out.push(b']');
+        object.texts("tags", spec.tags.iter().map(|tag| &**tag));
     }
     if let Some(job) = spec.replay_of {
         object.text("replayOf", &job.to_string());
     }
     object.end();
+}
+
+fn asked(key: &str, message: &str, schema: &Json, out: &mut Vec<u8>) {
+    out.extend_from_slice(b"{\"questions\":[");
+    let mut question = Object::begin(out);
+    question.text("key", key).text("message", message).key("schema");
+    json(schema, question.out);
+    question.end();
+    out.extend_from_slice(b"]}");
 }
 
 fn progress(made: &Progress, out: &mut Vec<u8>) {
@@ -227,6 +237,15 @@ impl<'a> Object<'a> {
         self.key(name);
         text(value, self.out);
         self
+    }
+
+    fn texts<'t>(&mut self, name: &str, values: impl Iterator<Item = &'t str>) {
+        self.key(name);
+        for (n, value) in values.enumerate() {
+            self.out.push(if n == 0 { b'[' } else { b',' });
+            text(value, self.out);
+        }
+        self.out.push(b']');
     }
 
     fn end(&mut self) {

@@ -185,7 +185,7 @@ pub fn count(head: &Head) -> u64 {
 /// and that is quiet: a dead letter was replayed.
 pub fn is_over(head: &Head, passed: u64) -> bool {
     let after_end = match &head.job.state {
-        State::Pending | State::InProgress { .. } => return false,
+        State::Pending | State::InProgress { .. } | State::InputRequired => return false,
         State::Completed(_) | State::Canceled { .. } | State::Failed { replayed_as: None } => 0,
         State::Failed { replayed_as: Some(_) } => 1,
     };

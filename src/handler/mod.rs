@@ -3,6 +3,7 @@
 //! In: a claim, its payload and a context. Out: an `Outcome`; there is no second way out. Handlers block: each runs on a
 //! pool thread. Child processes live only here.
 
+mod asks;
 pub mod command;
 pub mod demo;
 #[cfg(test)]
@@ -16,8 +17,12 @@ use std::sync::Arc;
 
 use bytes::Bytes;
 
+pub use asks::{Answer, Asked};
+
+use asks::Asks;
+
 use crate::clock::Clock;
-use crate::job::{Class, Millis, Outcome, Progress, Timestamp};
+use crate::job::{Asking, Class, Millis, Outcome, Progress, Timestamp};
 use crate::work::{Claim, Report, Stop, WorkSource};
 
 /// One kind of work.
@@ -57,12 +62,21 @@ pub struct RunContext<'a> {
     log: RefCell<std::collections::VecDeque<u8>>,
     partials: Cell<u32>,
     delivered: Cell<bool>,
+    asks: RefCell<Asks>,
 }
 
 impl<'a> RunContext<'a> {
     /// For the worker that runs the attempt.
     pub fn new(source: &'a dyn WorkSource, claim: &'a Claim, clock: &'a Arc<dyn Clock>) -> Self {
-        Self { source, claim, clock, log: RefCell::default(), partials: Cell::new(0), delivered: Cell::new(false) }
+        Self {
+            source,
+            claim,
+            clock,
+            log: RefCell::default(),
+            partials: Cell::new(0),
+            delivered: Cell::new(false),
+            asks: RefCell::default(),
+        }
     }
 
     /// What is being run.
@@ -80,6 +94,55 @@ impl<'a> RunContext<'a> {
         let count = self.partials.get().saturating_add(1);
         self.partials.set(count);
         self.source.report(self.claim, Report::Partial { data, count });
+    }
+
+    /// Asks people a question. Does not wait for the answer, nor for the disk. A key that was asked before, in whatever
+    /// attempt of the job, is the same question.
+    ///
+    /// # Errors
+    /// The outcome with which the handler then has to end: the answers of earlier attempts cannot be read.
+    pub fn ask(&self, asking: Asking) -> Result<Asked, Outcome> {
+        self.hear()?;
+        let asked = self.asks.borrow_mut().ask(&asking.key, self.clock.now());
+        if let Asked::New(count) = asked {
+            self.source.report(self.claim, Report::Ask { asking: Arc::new(asking), count });
+        }
+        Ok(asked)
+    }
+
+    /// Answers that have come since the last call; at the first, those of earlier attempts as well. Who waits for them
+    /// asks `Claim::answers` to be woken.
+    ///
+    /// # Errors
+    /// As for `ask`.
+    pub fn answers(&self) -> Result<Vec<Arc<Answer>>, Outcome> {
+        self.hear()?;
+        Ok(self.asks.borrow_mut().take_fresh())
+    }
+
+    /// When the last question was asked, if any is open.
+    pub fn asks_since(&self) -> Option<Timestamp> {
+        self.asks.borrow().open_since()
+    }
+
+    /// Whether the attempt has asked anything that was not answered before it.
+    pub fn has_asked(&self) -> bool {
+        self.asks.borrow().has_asked()
+    }
+
+    fn hear(&self) -> Result<(), Outcome> {
+        for name in self.claim.answers.take() {
+            let read = self.source.body(self.claim, name).map_err(|why| why.0);
+            let answer = read.and_then(|bytes| serde_json::from_slice(&bytes).map_err(|why| why.to_string()));
+            match answer {
+                Ok(answer) => self.asks.borrow_mut().answered(answer, self.clock.now()),
+                Err(why) => {
+                    self.log(&format!("answer: {why}"));
+                    return Err(Outcome::failed(Class::Transient, None, "an answer could not be read"));
+                }
+            }
+        }
+        Ok(())
     }
 
     /// Keeps one line with the attempt, for its owner. Beyond `LOG_MAX` the oldest lines go.
@@ -136,9 +199,9 @@ impl<'a> RunContext<'a> {
         self.clock.now() >= self.deadline()
     }
 
-    /// When the attempt must be over.
+    /// When the attempt must be over: later by the time in which people were asked, and moving on while they are.
     pub fn deadline(&self) -> Timestamp {
-        self.claim.deadline
+        self.claim.deadline.plus(self.asks.borrow().waited(self.clock.now()))
     }
 
     /// What was logged, for the worker to hand over at the end.

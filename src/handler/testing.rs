@@ -4,8 +4,8 @@ use std::sync::{Arc, Condvar, Mutex};
 
 use bytes::Bytes;
 
-use crate::job::{BodyRef, ClaimNo, JobId, Part, Timestamp};
-use crate::work::{Claim, Closed, Leave, NoPayload, Report, StopFlag, WorkSource};
+use crate::job::{Action, BodyRef, ClaimNo, JobId, Part, Timestamp};
+use crate::work::{Claim, Closed, Leave, NoBody, Report, StopFlag, WorkSource};
 
 /// The first attempt of a job, to be over by `deadline`.
 pub fn claim(deadline: Timestamp) -> Claim {
@@ -20,6 +20,7 @@ pub fn claim(deadline: Timestamp) -> Claim {
         idempotency_key: None,
         traceparent: None,
         stop: Arc::new(StopFlag::default()),
+        answers: Arc::default(),
     }
 }
 
@@ -29,6 +30,7 @@ pub struct Recorder {
     reports: Mutex<Vec<Report>>,
     reported: Condvar,
     log: Mutex<Bytes>,
+    bodies: Mutex<Vec<(BodyRef, Bytes)>>,
 }
 
 impl Recorder {
@@ -41,6 +43,19 @@ impl Recorder {
     pub fn wait_for(&self, count: usize) {
         let reports = self.reports.lock().unwrap();
         drop(self.reported.wait_while(reports, |reports| reports.len() < count).unwrap());
+    }
+
+    /// Answers a question of the claim's job.
+    pub fn answer(&self, claim: &Claim, key: &str, action: Action, content: Option<&str>) {
+        let content = content.map(|content| format!(",\"content\":{content}")).unwrap_or_default();
+        let bytes = Bytes::from(format!("{{\"key\":\"{key}\",\"action\":\"{}\"{content}}}", action.name()));
+        let name = {
+            let mut bodies = self.bodies.lock().unwrap();
+            let name = BodyRef::of(Part::Answer, bodies.len() as u64, &bytes);
+            bodies.push((name, bytes));
+            name
+        };
+        claim.answers.put([name]);
     }
 
     /// Keeps an attempt's log.
@@ -59,8 +74,10 @@ impl WorkSource for Recorder {
         Err(Closed)
     }
 
-    fn payload(&self, _: &Claim) -> Result<Bytes, NoPayload> {
-        Err(NoPayload("none here".into()))
+    fn body(&self, _: &Claim, name: BodyRef) -> Result<Bytes, NoBody> {
+        let bodies = self.bodies.lock().unwrap();
+        let found = bodies.iter().find(|(known, _)| *known == name);
+        found.map(|(_, bytes)| bytes.clone()).ok_or_else(|| NoBody("none here".into()))
     }
 
     fn report(&self, _: &Claim, report: Report) {

@@ -1,14 +1,16 @@
 //! The test-only kind: does what its payload says. Never part of a release build.
 //!
-//! In: `{"do": "sleep" | "echo" | "fail" | "panic" | "abort" | "progress" | "partial" | "noop" | "hang", …}`. Out: that. Sleeps on the clock
-//! it is given, and wakes for a stop.
+//! In: `{"do": "sleep" | "echo" | "fail" | "panic" | "abort" | "progress" | "partial" | "noop" | "hang" | "ask", …}`. Out: that. Sleeps on
+//! the clock it is given, and wakes for a stop and for an answer.
+
+use std::sync::Arc;
 
 use bytes::Bytes;
 use serde::Deserialize;
 use serde_json::json;
 
-use super::{Handler, RunContext};
-use crate::job::{Class, Failing, Failure, Millis, Outcome, Output, Progress};
+use super::{Answer, Asked, Handler, RunContext, stopped};
+use crate::job::{Asking, Class, Failing, Failure, Json, Millis, Outcome, Output, Progress};
 use crate::work::Claim;
 
 /// Does what the payload says.
@@ -37,6 +39,8 @@ enum Deed {
     Progress { steps: u32, pause_ms: Option<u64> },
     /// Reports this partial result, then completes.
     Partial { data: serde_json::Value },
+    /// Asks these questions, one after the other, and waits for each answer so long at most; completes with the answers.
+    Ask { keys: Vec<String>, hold_ms: u64 },
 }
 
 impl Handler for Trial {
@@ -71,6 +75,11 @@ impl Handler for Trial {
                 context.partial(data.to_string().into());
                 done(None)
             }
+            Deed::Ask { keys, hold_ms } => {
+                let answers = keys.iter().map(|key| ask(key, Millis(hold_ms), context));
+                let answers: Result<Vec<_>, Outcome> = answers.collect();
+                answers.map_or_else(|outcome| outcome, |answers| done(Some(json!(answers))))
+            }
         }
     }
 }
@@ -98,10 +107,40 @@ fn progress(steps: u32, pause: Millis, context: &RunContext<'_>) -> Outcome {
     done(Some(json!({"steps": steps})))
 }
 
+fn ask(key: &str, hold: Millis, context: &RunContext<'_>) -> Result<Arc<Answer>, Outcome> {
+    let (tell, told) = crossbeam_channel::bounded(1);
+    let wake = tell.clone();
+    // Whoever is about to look need not be told twice.
+    context.claim().answers.on_new(move || {
+        let _ = wake.try_send(());
+    });
+    context.claim().stop.on_stop(move |_| {
+        let _ = tell.try_send(());
+    });
+    let until = context.clock.now().plus(hold);
+    loop {
+        let schema = Json(r#"{"type":"object"}"#.into());
+        let asking = Asking { key: key.into(), message: format!("What about {key}?").into(), schema };
+        match context.ask(asking)? {
+            Asked::Answered(answer) => return Ok(answer),
+            Asked::New(_) | Asked::Open => {}
+            Asked::TooMany => return Err(Outcome::failed(Class::Fatal, None, "too many questions")),
+        }
+        if context.stop().is_some() {
+            return Err(stopped());
+        }
+        if context.clock.now() >= until {
+            return Err(Outcome::Asked);
+        }
+        crossbeam_channel::select! {
+            recv(told) -> _ => {}
+            recv(context.clock.at(until)) -> _ => {}
+        }
+    }
+}
+
 #[cfg(test)]
 mod tests {
-    use std::sync::Arc;
-
     use super::*;
     use crate::clock::{Clock, Manual};
     use crate::handler::testing::{Recorder, claim};

@@ -137,6 +137,7 @@ impl App {
                 Part::Whole => api::job::show(self, &caller, id, head, &query).await,
                 Part::Cancel => api::job::cancel(self, &caller, id, head, body).await,
                 Part::Retry => api::job::retry(self, &caller, id, head, body).await,
+                Part::Input => api::input::answer(self, &caller, id, head, body).await,
                 Part::Ticket => api::job::ticket(self, &caller, id).await,
                 Part::Events => api::events::of_job(self, &caller, id, head, &query).await,
                 Part::Result => api::bodies::result(self, &caller, id, head, &query).await,

@@ -50,6 +50,8 @@ pub enum Code {
     Range,
     /// The key names a job with another payload.
     IdempotencyConflict,
+    /// No such question is open.
+    NotWaiting,
     /// The dead letter was replayed before.
     AlreadyReplayed,
     /// Only a failed job can be replayed.
@@ -93,6 +95,7 @@ impl Code {
             Self::MediaType => "media_type",
             Self::Range => "range",
             Self::IdempotencyConflict => "idempotency_conflict",
+            Self::NotWaiting => "not_waiting",
             Self::AlreadyReplayed => "already_replayed",
             Self::NotDeadLettered => "not_dead_lettered",
             Self::Schema => "schema",
@@ -122,7 +125,9 @@ impl Code {
             Self::TooLarge => StatusCode::PAYLOAD_TOO_LARGE,
             Self::MediaType => StatusCode::UNSUPPORTED_MEDIA_TYPE,
             Self::Range => StatusCode::RANGE_NOT_SATISFIABLE,
-            Self::IdempotencyConflict | Self::AlreadyReplayed | Self::NotDeadLettered => StatusCode::CONFLICT,
+            Self::IdempotencyConflict | Self::NotWaiting | Self::AlreadyReplayed | Self::NotDeadLettered => {
+                StatusCode::CONFLICT
+            }
             Self::Schema => StatusCode::UNPROCESSABLE_ENTITY,
             Self::TooMany => StatusCode::TOO_MANY_REQUESTS,
             Self::Busy | Self::Draining | Self::Unhealthy => StatusCode::SERVICE_UNAVAILABLE,
@@ -157,6 +162,7 @@ impl Code {
             | Self::MediaType
             | Self::Range
             | Self::IdempotencyConflict
+            | Self::NotWaiting
             | Self::AlreadyReplayed
             | Self::NotDeadLettered
             | Self::Schema => None,
@@ -253,6 +259,7 @@ impl From<Refused> for Problem {
             Refused::DiskFull => Self::new(Code::DiskFull, "the disk's reserve (store.disk_reserve) is reached"),
             Refused::NoSuchJob => Self::new(Code::NoSuchJob, "no such job"),
             Refused::Damaged(why) => Self::new(Code::Damaged, format!("{why}; only a backup has it")),
+            Refused::NotWaiting(why) => Self::new(Code::NotWaiting, why),
             Refused::NotDeadLettered => Self::new(Code::NotDeadLettered, "only a failed job can be replayed"),
             Refused::AlreadyReplayed(id) => {
                 Self::new(Code::AlreadyReplayed, format!("it was already replayed, as job {id}"))
@@ -290,6 +297,7 @@ mod tests {
             (Refused::DiskFull, 507, "disk_full", true),
             (Refused::NoSuchJob, 404, "no_such_job", false),
             (Refused::Damaged("cut".into()), 500, "damaged", false),
+            (Refused::NotWaiting("no question".into()), 409, "not_waiting", false),
             (Refused::NotDeadLettered, 409, "not_dead_lettered", false),
             (Refused::AlreadyReplayed(id), 409, "already_replayed", false),
         ] {

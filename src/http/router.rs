@@ -38,6 +38,8 @@ pub enum Part {
     Cancel,
     /// `/retry`
     Retry,
+    /// `/input`
+    Input,
     /// `/ticket`
     Ticket,
     /// `/events`
@@ -53,7 +55,7 @@ impl Part {
     pub const fn takes_ticket(self) -> bool {
         match self {
             Self::Whole | Self::Events | Self::Result | Self::Partial => true,
-            Self::Cancel | Self::Retry | Self::Ticket => false,
+            Self::Cancel | Self::Retry | Self::Input | Self::Ticket => false,
         }
     }
 }
@@ -88,7 +90,7 @@ impl Route {
             Self::Feed | Self::Backup | Self::Healthz | Self::Readyz | Self::Metrics => READ,
             Self::Job(_, part) => match part {
                 Part::Whole | Part::Events | Part::Result | Part::Partial => READ,
-                Part::Cancel | Part::Retry | Part::Ticket => WRITE,
+                Part::Cancel | Part::Retry | Part::Input | Part::Ticket => WRITE,
             },
         }
     }
@@ -113,6 +115,7 @@ fn below_jobs(path: &str) -> Result<Route, Problem> {
         "" if !rest.ends_with('/') => Part::Whole,
         "cancel" => Part::Cancel,
         "retry" => Part::Retry,
+        "input" => Part::Input,
         "ticket" => Part::Ticket,
         "events" => Part::Events,
         "result" => Part::Result,
@@ -144,6 +147,7 @@ mod tests {
             (format!("/api/jobs/{ID}"), Route::Job(id, Part::Whole)),
             (format!("/api/jobs/{ID}/events"), Route::Job(id, Part::Events)),
             (format!("/api/jobs/{ID}/cancel"), Route::Job(id, Part::Cancel)),
+            (format!("/api/jobs/{ID}/input"), Route::Job(id, Part::Input)),
             ("/healthz".into(), Route::Healthz),
         ] {
             assert_eq!(Route::of(&path), Ok(route), "{path}");

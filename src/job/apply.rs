@@ -8,7 +8,8 @@ use std::sync::Arc;
 
 use super::progress::merge;
 use super::{
-    BodyRef, ClaimNo, Entry, Failure, Job, JobId, LOGS_MAX, LastError, Place, Progress, Receipt, Spec, State, Timestamp,
+    Answer, BodyRef, ClaimNo, Entry, Failure, Job, JobId, LOGS_MAX, LastError, Place, Progress, Questions, Receipt,
+    Spec, State, Timestamp,
 };
 
 /// Why an entry cannot follow what came before it.
@@ -37,6 +38,10 @@ pub enum Impossible {
     CancelOutOfTurn,
     /// Only a dead letter is replayed, and once.
     NotDeadLettered,
+    /// A key is asked twice, or too many are.
+    AskedOutOfTurn,
+    /// What is answered is not open.
+    AnsweredOutOfTurn,
 }
 
 impl fmt::Display for Impossible {
@@ -53,6 +58,8 @@ impl fmt::Display for Impossible {
             Self::WrongAttempt => f.write_str("the attempt's number is not the next"),
             Self::CancelOutOfTurn => f.write_str("a cancel is requested, delivered or fulfilled out of turn"),
             Self::NotDeadLettered => f.write_str("what is replayed is no dead letter"),
+            Self::AskedOutOfTurn => f.write_str("a question is asked twice, or there are too many"),
+            Self::AnsweredOutOfTurn => f.write_str("what is answered is no open question"),
         }
     }
 }
@@ -108,6 +115,7 @@ fn created(spec: &Arc<Spec>, run_at: Option<Timestamp>, at: Timestamp) -> Job {
         error: None,
         cancel: None,
         logs: Vec::new(),
+        questions: Questions::default(),
     }
 }
 
@@ -162,12 +170,14 @@ fn advance(job: &mut Job, at: Timestamp, entry: &Entry) -> Result<(), Impossible
         }
         Entry::Canceled { claim, by, reason, log } => stop(job, at, *claim, by, reason, *log)?,
         Entry::Replayed { as_job } => replay(job, *as_job)?,
+        Entry::Asked { claim, key, body, .. } => ask(job, at, *claim, key, *body)?,
+        Entry::Answered { answers, .. } => answer(job, at, answers)?,
     }
     Ok(())
 }
 
 fn start(job: &mut Job, at: Timestamp, claim: ClaimNo, attempt: u32, worker: &Arc<str>) -> Result<(), Impossible> {
-    if job.claim().is_some() {
+    if job.state != State::Pending {
         return Err(Impossible::NotPending);
     }
     let expected = ClaimNo(job.claims.saturating_add(1));
@@ -198,12 +208,32 @@ fn report(job: &mut Job, at: Timestamp, progress: &Progress) -> Result<(), Impos
     Ok(())
 }
 
+fn ask(job: &mut Job, at: Timestamp, claim: ClaimNo, key: &str, body: BodyRef) -> Result<(), Impossible> {
+    held_by(job, claim)?;
+    uncanceled(job)?;
+    if job.questions.ask(key, body, at) { Ok(()) } else { Err(Impossible::AskedOutOfTurn) }
+}
+
+/// A job that was given up for its questions waits for a turn again once the last is answered.
+fn answer(job: &mut Job, at: Timestamp, answers: &[Answer]) -> Result<(), Impossible> {
+    uncanceled(job)?;
+    if answers.is_empty() || !answers.iter().all(|answer| job.questions.answer(answer)) {
+        return Err(Impossible::AnsweredOutOfTurn);
+    }
+    if job.state == State::InputRequired {
+        wait(job, job.run_at.max(at));
+    }
+    Ok(())
+}
+
+fn held_by(job: &Job, claim: ClaimNo) -> Result<(), Impossible> {
+    let expected = job.claim().ok_or(Impossible::NotRunning)?;
+    if claim == expected { Ok(()) } else { Err(Impossible::WrongClaim { expected, found: claim }) }
+}
+
 /// The attempt is over; its log stays, among the newest.
 fn leave(job: &mut Job, claim: ClaimNo, log: Option<BodyRef>) -> Result<(), Impossible> {
-    let expected = job.claim().ok_or(Impossible::NotRunning)?;
-    if claim != expected {
-        return Err(Impossible::WrongClaim { expected, found: claim });
-    }
+    held_by(job, claim)?;
     if let Some(log) = log {
         job.logs.push(log);
         let surplus = job.logs.len().saturating_sub(LOGS_MAX);
@@ -226,13 +256,16 @@ fn uncanceled(job: &Job) -> Result<(), Impossible> {
     if job.cancel.is_some() { Err(Impossible::CancelOutOfTurn) } else { Ok(()) }
 }
 
+/// However its attempt ended, a job with open questions waits for those first: without the answers the next attempt
+/// would only come to ask again.
 fn wait(job: &mut Job, run_at: Timestamp) {
     job.run_at = run_at;
-    job.state = State::Pending;
+    job.state = if job.questions.are_open() { State::InputRequired } else { State::Pending };
 }
 
 fn end(job: &mut Job, at: Timestamp, state: State) {
     job.finished_at = Some(at);
+    job.questions.close();
     job.state = state;
 }
 
@@ -246,10 +279,7 @@ fn requested(at: Timestamp, by: &Arc<str>, reason: &Arc<str>) -> Receipt {
 
 /// The times of a receipt rise, also when the clock was set back in between.
 fn deliver(job: &mut Job, at: Timestamp, claim: ClaimNo) -> Result<(), Impossible> {
-    let expected = job.claim().ok_or(Impossible::NotRunning)?;
-    if claim != expected {
-        return Err(Impossible::WrongClaim { expected, found: claim });
-    }
+    held_by(job, claim)?;
     let receipt = job.cancel.as_mut().filter(|receipt| receipt.delivered_at.is_none());
     let receipt = Arc::make_mut(receipt.ok_or(Impossible::CancelOutOfTurn)?);
     receipt.delivered_at = Some(at.max(receipt.requested_at));
@@ -282,6 +312,7 @@ fn replay(job: &mut Job, as_job: JobId) -> Result<(), Impossible> {
         State::Failed { .. }
         | State::Pending
         | State::InProgress { .. }
+        | State::InputRequired
         | State::Completed(_)
         | State::Canceled { .. } => return Err(Impossible::NotDeadLettered),
     }

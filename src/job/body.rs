@@ -27,6 +27,10 @@ pub enum Part {
     Partial,
     /// What the attempt logged, as text lines. `seq` is the claim number.
     Log,
+    /// The words of an open question: a JSON object. `seq` is claim number × 2^32 + the attempt's count of questions.
+    Question,
+    /// What was answered: a JSON object. `seq` is the question's.
+    Answer,
 }
 
 /// A body as its record names it. Its bytes are written once and never change.

@@ -2,7 +2,7 @@
 
 use std::sync::Arc;
 
-use super::{BodyRef, ClaimNo, Completion, Failing, Json, Progress};
+use super::{Answer, Asking, BodyRef, ClaimNo, Completion, Failing, Json, Progress};
 
 /// A wish, from whoever has one.
 #[derive(Clone, PartialEq, Debug)]
@@ -27,6 +27,22 @@ pub enum Command {
         body: BodyRef,
         /// The value itself when small.
         inline: Option<Json>,
+    },
+    /// The attempt asks a question.
+    Ask {
+        /// Of this claim.
+        claim: ClaimNo,
+        /// What it asks.
+        asking: Arc<Asking>,
+        /// Its name.
+        body: BodyRef,
+    },
+    /// Somebody answers open questions, all of these or none.
+    Answer {
+        /// The principal.
+        by: Arc<str>,
+        /// Each with its body.
+        answers: Vec<Answer>,
     },
     /// The attempt has a result.
     Complete {
@@ -90,6 +106,10 @@ pub enum Refusal {
     Ended,
     /// It waits, is held, or is in a state in which this means nothing.
     NotNow,
+    /// One of the answers is to no open question, or another one was given before.
+    NotWaiting,
+    /// The job has as many questions as it may.
+    TooManyQuestions,
     /// Only a failed job can be replayed.
     NotDeadLettered,
     /// A new job was already made from it.

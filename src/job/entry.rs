@@ -6,7 +6,7 @@ use std::sync::Arc;
 
 use serde::{Deserialize, Serialize};
 
-use super::{BodyRef, ClaimNo, End, Failure, JobId, Millis, Position, Spec, Timestamp};
+use super::{Answer, BodyRef, ClaimNo, End, Failure, JobId, Millis, Position, Spec, Timestamp};
 
 /// One JSON value as compact text on one line.
 #[derive(Clone, PartialEq, Eq, Debug, bincode::Encode, bincode::Decode, Serialize, Deserialize)]
@@ -187,6 +187,26 @@ pub enum Entry {
         /// The new job.
         as_job: JobId,
     },
+    /// `job.input_required`: the attempt asks.
+    Asked {
+        /// Which attempt.
+        claim: ClaimNo,
+        /// Names the question for the job's life.
+        key: Arc<str>,
+        /// For people.
+        message: Arc<str>,
+        /// JSON Schema of the answer's content.
+        schema: Json,
+        /// The same words, kept until they are answered.
+        body: BodyRef,
+    },
+    /// `job.input_received`.
+    Answered {
+        /// The principal.
+        by: Arc<str>,
+        /// Each with its question's key.
+        answers: Vec<Answer>,
+    },
 }
 
 /// Every type of event that `Entry::event_type` tells: for those who list them.
@@ -201,6 +221,8 @@ impl Entry {
             Self::Started { .. } => Some("job.started"),
             Self::Progress(_) | Self::Retrying { .. } => Some("job.progress"),
             Self::Partial { .. } => Some("job.partial"),
+            Self::Asked { .. } => Some("job.input_required"),
+            Self::Answered { .. } => Some("job.input_received"),
             Self::Completed { .. } => Some("job.completed"),
             Self::Failed { .. } => Some("job.failed"),
             Self::Canceled { .. } => Some("job.canceled"),
@@ -225,7 +247,9 @@ impl Entry {
             | Self::Interrupted { .. }
             | Self::CancelRequested { .. }
             | Self::CancelDelivered { .. }
-            | Self::Replayed { .. } => false,
+            | Self::Replayed { .. }
+            | Self::Asked { .. }
+            | Self::Answered { .. } => false,
         }
     }
 }

@@ -2,14 +2,14 @@
 
 use std::sync::Arc;
 
-use super::{BodyRef, ClaimNo, Completion, Failure, JobId, Place, Position, Progress, Spec, Timestamp};
+use super::{BodyRef, ClaimNo, Completion, Failure, JobId, Place, Position, Progress, Questions, Spec, Timestamp};
 
 /// Where a job is in its life. Each paragraph of design 2 says how in and how out.
 #[derive(Clone, PartialEq, Eq, Debug, bincode::Encode, bincode::Decode)]
 pub enum State {
     /// Created, or waiting out a delay or a backoff. Out: claimed, canceled, expired.
     Pending,
-    /// One attempt holds it. Out: completed, failed, pending, canceled.
+    /// One attempt holds it, perhaps with open questions. Out: completed, failed, pending, input_required, canceled.
     InProgress {
         /// The only claim whose reports count.
         claim: ClaimNo,
@@ -30,6 +30,8 @@ pub enum State {
         /// `user`, `timeout`, `parent`, `shutdown` or the caller's text.
         reason: Arc<str>,
     },
+    /// It asked, and no attempt holds it. Out: pending (all is answered), canceled, expired.
+    InputRequired,
 }
 
 /// `State` without what belongs to it: the word of contract 1.
@@ -45,17 +47,21 @@ pub enum Status {
     Failed,
     /// `canceled`
     Canceled,
+    /// `input_required`
+    InputRequired,
 }
 
 impl Status {
     /// Every status, in the order of a job's life.
-    pub const ALL: [Self; 5] = [Self::Pending, Self::InProgress, Self::Completed, Self::Failed, Self::Canceled];
+    pub const ALL: [Self; 6] =
+        [Self::Pending, Self::InProgress, Self::InputRequired, Self::Completed, Self::Failed, Self::Canceled];
 
     /// The word of contract 1.
     pub const fn name(self) -> &'static str {
         match self {
             Self::Pending => "pending",
             Self::InProgress => "in_progress",
+            Self::InputRequired => "input_required",
             Self::Completed => "completed",
             Self::Failed => "failed",
             Self::Canceled => "canceled",
@@ -71,7 +77,7 @@ impl Status {
     pub const fn is_terminal(self) -> bool {
         match self {
             Self::Completed | Self::Failed | Self::Canceled => true,
-            Self::Pending | Self::InProgress => false,
+            Self::Pending | Self::InProgress | Self::InputRequired => false,
         }
     }
 }
@@ -142,6 +148,8 @@ pub struct Job {
     pub cancel: Option<Arc<Receipt>>,
     /// Logs of ended attempts, oldest first, at most `LOGS_MAX`.
     pub logs: Vec<BodyRef>,
+    /// What its attempts asked.
+    pub questions: Questions,
 }
 
 impl Job {
@@ -151,9 +159,11 @@ impl Job {
     }
 
     /// The word for its state.
-    pub const fn status(&self) -> Status {
+    pub fn status(&self) -> Status {
         match self.state {
             State::Pending => Status::Pending,
+            State::InProgress { .. } if self.awaits_input() => Status::InputRequired,
+            State::InputRequired => Status::InputRequired,
             State::InProgress { .. } => Status::InProgress,
             State::Completed(_) => Status::Completed,
             State::Failed { .. } => Status::Failed,
@@ -161,11 +171,20 @@ impl Job {
         }
     }
 
+    /// Whether an answer is awaited: a question is open, and the job is not being canceled.
+    pub fn awaits_input(&self) -> bool {
+        self.cancel.is_none() && self.questions.are_open()
+    }
+
     /// The claim that holds it, if an attempt runs.
     pub const fn claim(&self) -> Option<ClaimNo> {
         match self.state {
             State::InProgress { claim, .. } => Some(claim),
-            State::Pending | State::Completed(_) | State::Failed { .. } | State::Canceled { .. } => None,
+            State::Pending
+            | State::InputRequired
+            | State::Completed(_)
+            | State::Failed { .. }
+            | State::Canceled { .. } => None,
         }
     }
 
@@ -178,10 +197,15 @@ impl Job {
     pub fn bodies(&self) -> impl Iterator<Item = BodyRef> + '_ {
         let completion = match &self.state {
             State::Completed(completion) => Some(completion),
-            State::Pending | State::InProgress { .. } | State::Failed { .. } | State::Canceled { .. } => None,
+            State::Pending
+            | State::InProgress { .. }
+            | State::InputRequired
+            | State::Failed { .. }
+            | State::Canceled { .. } => None,
         };
         let ended = completion.into_iter().flat_map(|c| c.result.into_iter().chain(c.content));
-        std::iter::once(self.spec.payload).chain(self.partial).chain(ended).chain(self.logs.iter().copied())
+        let told = self.partial.into_iter().chain(ended).chain(self.logs.iter().copied());
+        std::iter::once(self.spec.payload).chain(told).chain(self.questions.bodies())
     }
 
     /// What an ended job counts against `retention.max_bytes`: its bodies, and a flat part for record and events.

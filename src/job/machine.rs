@@ -7,8 +7,9 @@ use std::sync::Arc;
 
 pub use super::apply::{Impossible, apply, dropped, fold};
 use super::{
-    BodyRef, ClaimNo, Class, Command, End, Entry, Failing, Failure, Job, JobId, OnInterrupt, Progress, REASON_MAX,
-    Receipt, Refusal, Rules, Spec, State, Throttle, Timestamp, cut, progress, retry,
+    Answer, Asking, BodyRef, ClaimNo, Class, Command, End, Entry, Failing, Failure, Job, JobId, OnInterrupt, Progress,
+    QUESTIONS_MAX, REASON_MAX, Receipt, Refusal, Rules, Spec, Standing, State, Throttle, Timestamp, cut, progress,
+    retry,
 };
 
 /// Who cancels a job that has expired.
@@ -42,7 +43,8 @@ pub fn create(spec: Arc<Spec>, run_at: Option<Timestamp>) -> Entry {
 ///
 /// # Errors
 /// `StaleClaim`: a report or an end by any claim but the one that holds the job. `Ended`, `NotNow`: the job is not in a
-/// state for this. `NotDeadLettered`, `AlreadyReplayed`: there is nothing to replay.
+/// state for this. `NotWaiting`: what is answered is not open. `TooManyQuestions`: one more than `QUESTIONS_MAX`.
+/// `NotDeadLettered`, `AlreadyReplayed`: there is nothing to replay.
 pub fn decide(
     job: &Job,
     held: &mut Option<Progress>,
@@ -60,6 +62,8 @@ pub fn decide(
             let repeats = job.partial.is_some_and(|last| (last.len, last.crc) == (body.len, body.crc));
             if repeats { Vec::new() } else { vec![Entry::Partial { body: *body, inline: inline.clone() }] }
         }
+        Command::Ask { claim, asking, body } => ask(job, *claim, asking, *body)?,
+        Command::Answer { by, answers } => answer(job, by, answers)?,
         Command::Complete { claim, completion, inline, log } => {
             holds(job, *claim)?;
             vec![stopped(job, *claim, *log).unwrap_or_else(|| Entry::Completed {
@@ -115,9 +119,41 @@ fn start(job: &Job, worker: &Arc<str>) -> Result<Vec<Entry>, Refusal> {
             max_attempts: job.spec.max_attempts,
             worker: worker.clone(),
         }]),
-        State::InProgress { .. } => Err(Refusal::NotNow),
+        State::InProgress { .. } | State::InputRequired => Err(Refusal::NotNow),
         State::Completed(_) | State::Failed { .. } | State::Canceled { .. } => Err(Refusal::Ended),
     }
+}
+
+/// A key that was asked before, by whatever attempt, is the same question. Nobody answers a job that is being canceled.
+fn ask(job: &Job, claim: ClaimNo, asking: &Asking, body: BodyRef) -> Result<Vec<Entry>, Refusal> {
+    holds(job, claim)?;
+    if job.cancel.is_some() || job.questions.keyed(&asking.key).is_some() {
+        return Ok(Vec::new());
+    }
+    if job.questions.all().len() >= QUESTIONS_MAX {
+        return Err(Refusal::TooManyQuestions);
+    }
+    let Asking { key, message, schema } = asking.clone();
+    Ok(vec![Entry::Asked { claim, key, message, schema, body }])
+}
+
+/// All of the answers are taken, or none; one that was given before in the same words is passed over.
+fn answer(job: &Job, by: &Arc<str>, answers: &[Answer]) -> Result<Vec<Entry>, Refusal> {
+    if job.status().is_terminal() {
+        return Err(Refusal::Ended);
+    }
+    let mut taken: Vec<Answer> = Vec::new();
+    for answer in answers {
+        let question = job.questions.keyed(&answer.key).ok_or(Refusal::NotWaiting)?;
+        let twice = taken.iter().any(|earlier| earlier.key == answer.key);
+        match question.standing {
+            Standing::Open { .. } if job.awaits_input() && !twice => taken.push(answer.clone()),
+            Standing::Answered { action, body } if (action, body) == (answer.action, answer.body) => {}
+            Standing::Open { .. } | Standing::Answered { .. } => return Err(Refusal::NotWaiting),
+        }
+    }
+    let entry = Entry::Answered { by: by.clone(), answers: taken.clone() };
+    Ok(if taken.is_empty() { Vec::new() } else { vec![entry] })
 }
 
 /// Once a cancel was decided the attempt's end is that cancel, whatever it brings: one wins, and it was first.
@@ -150,7 +186,7 @@ fn fail(job: &Job, claim: ClaimNo, failing: &Failing, log: Option<BodyRef>, mome
 fn interrupt(job: &Job, charged: bool, rules: &Rules) -> Result<Vec<Entry>, Refusal> {
     let claim = match &job.state {
         State::InProgress { claim, .. } => *claim,
-        State::Pending => return Err(Refusal::NotNow),
+        State::Pending | State::InputRequired => return Err(Refusal::NotNow),
         State::Completed(_) | State::Failed { .. } | State::Canceled { .. } => return Err(Refusal::Ended),
     };
     if let Some(canceled) = stopped(job, claim, None) {
@@ -180,7 +216,9 @@ fn interrupt(job: &Job, charged: bool, rules: &Rules) -> Result<Vec<Entry>, Refu
 /// A job that waits ends at once; a running one is to be told. Asking twice changes nothing.
 fn cancel(job: &Job, by: &Arc<str>, reason: Arc<str>) -> Result<Vec<Entry>, Refusal> {
     match job.state {
-        State::Pending => Ok(vec![Entry::Canceled { claim: None, by: by.clone(), reason, log: None }]),
+        State::Pending | State::InputRequired => {
+            Ok(vec![Entry::Canceled { claim: None, by: by.clone(), reason, log: None }])
+        }
         State::InProgress { .. } if job.cancel.is_some() => Ok(Vec::new()),
         State::InProgress { .. } => Ok(vec![Entry::CancelRequested { by: by.clone(), reason }]),
         State::Completed(_) | State::Failed { .. } | State::Canceled { .. } => Err(Refusal::Ended),
@@ -209,8 +247,10 @@ fn replay(job: &Job, as_job: JobId) -> Result<Entry, Refusal> {
     match job.state {
         State::Failed { replayed_as: None } => Ok(Entry::Replayed { as_job }),
         State::Failed { replayed_as: Some(_) } => Err(Refusal::AlreadyReplayed),
-        State::Pending | State::InProgress { .. } | State::Completed(_) | State::Canceled { .. } => {
-            Err(Refusal::NotDeadLettered)
-        }
+        State::Pending
+        | State::InProgress { .. }
+        | State::InputRequired
+        | State::Completed(_)
+        | State::Canceled { .. } => Err(Refusal::NotDeadLettered),
     }
 }

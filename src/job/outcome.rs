@@ -11,6 +11,8 @@ pub enum Outcome {
     Done(Output),
     /// It failed or ran into its deadline.
     Failed(Failing),
+    /// It has asked and does not wait for the answer: the job runs again once all is answered.
+    Asked,
 }
 
 /// What an attempt made.

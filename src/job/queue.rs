@@ -24,6 +24,8 @@ pub struct Queue {
     waiting: BTreeSet<(Timestamp, JobId)>,
     /// When unfinished jobs expire, as far as `expired` has not said so.
     expiries: BTreeSet<(Timestamp, JobId)>,
+    /// Jobs that wait for answers, not for a time.
+    asked: usize,
     /// How many ready jobs became due in which second.
     ready_since: BTreeMap<i64, usize>,
     ready: usize,
@@ -48,6 +50,7 @@ const NEVER: Timestamp = Timestamp(i64::MAX);
 #[derive(Clone, Copy, PartialEq, Eq)]
 enum Phase {
     Waiting,
+    Asked,
     Ready,
     Running,
 }
@@ -66,6 +69,20 @@ impl Queue {
 
     /// The job is pending: new, or back from an attempt. Ready if its `run_at` has come, else it waits for that.
     pub fn pending(&mut self, job: &Job, now: Timestamp) {
+        self.put(job, Phase::Waiting);
+        self.waiting.insert((job.run_at, job.id()));
+        if job.run_at <= now {
+            self.due(now);
+        }
+    }
+
+    /// The job waits for answers: nothing but its expiry comes by itself.
+    pub fn asked(&mut self, job: &Job) {
+        self.put(job, Phase::Asked);
+        self.asked += 1;
+    }
+
+    fn put(&mut self, job: &Job, phase: Phase) {
         self.remove(job.id());
         let slot = Slot {
             run_at: job.run_at,
@@ -73,16 +90,12 @@ impl Queue {
             lane: self.shelves.lane(&job.spec.job_type),
             priority: job.spec.priority,
             kind: if retry::is_suspect(job.interruptions) { Kind::Suspect } else { Kind::Ordinary },
-            phase: Phase::Waiting,
+            phase,
         };
-        self.waiting.insert((slot.run_at, job.id()));
         if slot.expires_at != NEVER {
             self.expiries.insert((slot.expires_at, job.id()));
         }
         self.jobs.insert(job.id(), slot);
-        if job.run_at <= now {
-            self.due(now);
-        }
     }
 
     /// The job has ended, whatever it was doing. An unknown one is passed over.
@@ -93,6 +106,7 @@ impl Queue {
             Phase::Waiting => {
                 self.waiting.remove(&(slot.run_at, id));
             }
+            Phase::Asked => self.asked -= 1,
             Phase::Ready => {
                 self.shelves.remove(slot.lane, slot.kind, slot.priority, id);
                 self.forget_ready(slot.run_at);
@@ -163,9 +177,14 @@ impl Queue {
         self.waiting.len()
     }
 
+    /// Jobs that wait for answers.
+    pub fn asked_len(&self) -> usize {
+        self.asked
+    }
+
     /// Jobs that run.
     pub fn running_len(&self) -> usize {
-        self.jobs.len() - self.ready - self.waiting.len()
+        self.jobs.len() - self.ready - self.waiting.len() - self.asked
     }
 
     /// Jobs of this type that run.

@@ -16,7 +16,7 @@ use super::rpc::{self, Error, INVALID_PARAMS, INVALID_REQUEST, Kind, METHOD_NOT_
 use super::session::{Abilities, Lookup, Session};
 use super::tools::{self, Call};
 use super::work::Outcome;
-use super::{Endpoint, refusal, subscriptions};
+use super::{Endpoint, capabilities, library, refusal, subscriptions};
 use crate::service::Viewer;
 
 /// What clients tell their model about this server.
@@ -73,7 +73,9 @@ fn opened(endpoint: &Endpoint, id: &str, session: &Session) -> Reply {
     let mut body = rpc::open_result(id, 1_024);
     body.extend_from_slice(b"{\"protocolVersion\":");
     rpc::push_string(&mut body, session.revision.name());
-    body.extend_from_slice(b",\"capabilities\":{\"logging\":{},\"tools\":{}},\"serverInfo\":");
+    body.extend_from_slice(b",\"capabilities\":");
+    rpc::push_value(&mut body, &capabilities::offered(endpoint, session.revision));
+    body.extend_from_slice(b",\"serverInfo\":");
     body.extend_from_slice(SERVER_INFO.as_bytes());
     if endpoint.helpers.is_some() {
         body.extend_from_slice(b",\"instructions\":");
@@ -148,7 +150,10 @@ async fn dispatch(
         }
         "tools/list" => endpoint.lists.page(session.revision, message.params.cursor).map(Outcome::Ready),
         "tools/call" => tools::call(endpoint, call).await,
-        other => Err(unknown_method(200, other)),
+        other => match library::answer(endpoint, message, call).await {
+            Some(answer) => answer.map(Outcome::Ready),
+            None => Err(unknown_method(200, other)),
+        },
     }
 }
 

@@ -15,11 +15,15 @@ use crate::service::{Catalogue, Detail, Links, Refused, Service, Viewer};
 mod accept;
 mod batch;
 mod calls;
+mod capabilities;
+mod completion;
 mod era;
+mod fill;
 mod headers;
 mod helpers;
 mod leash;
 mod legacy;
+mod library;
 mod listen;
 mod lists;
 mod log;
@@ -27,9 +31,11 @@ mod modern;
 pub mod occurrences;
 mod params;
 mod pending;
+pub mod prompts;
 mod ranges;
 mod refusal;
 mod reply;
+pub mod resources;
 mod result;
 mod resume;
 mod rpc;
@@ -39,6 +45,7 @@ mod stream;
 mod subscriptions;
 mod thread;
 mod tools;
+mod view;
 mod voice;
 mod work;
 
@@ -46,6 +53,8 @@ mod work;
 mod tests;
 
 pub use batch::BATCH_MAX;
+pub use completion::VALUES_MAX;
+pub use fill::{FILLED_MAX, Fillable};
 pub use headers::Headers;
 pub use helpers::{JOBS_MAX, LIST_MAX, TIMEOUT_DEFAULT_MS, TIMEOUT_MAX_MS, is_helper};
 pub use log::LOG_SENT_MAX;
@@ -104,13 +113,23 @@ pub struct Options {
     pub session_ttl: Millis,
     /// `mcp.events`.
     pub events: occurrences::Options,
+    /// Configured resources and templates.
+    pub stock: resources::Stock,
+    /// Configured prompts.
+    pub prompts: Vec<prompts::Prompt>,
 }
 
 impl Default for Options {
     /// The defaults of contract 7.
     fn default() -> Self {
-        let events = occurrences::Options::default();
-        Self { base: String::new(), helpers: true, session_ttl: Millis::seconds(7 * 24 * 3_600), events }
+        Self {
+            base: String::new(),
+            helpers: true,
+            session_ttl: Millis::seconds(7 * 24 * 3_600),
+            events: occurrences::Options::default(),
+            stock: resources::Stock::default(),
+            prompts: Vec::new(),
+        }
     }
 }
 
@@ -125,6 +144,9 @@ pub struct Endpoint {
     helpers: Option<Catalogue>,
     bound: params::ByTool,
     events: occurrences::Options,
+    stock: resources::Stock,
+    /// Empty: not offered.
+    prompts: Vec<prompts::Prompt>,
 }
 
 impl Endpoint {
@@ -143,7 +165,8 @@ impl Endpoint {
         let lists = lists::Lists::new(all.into_iter());
         let bound = params::read(tools());
         let links = Links { base: options.base, detail: Detail::Line };
-        Ok(Arc::new(Self { service, clock, links, sessions, lists, helpers, bound, events: options.events }))
+        let (events, stock, prompts) = (options.events, options.stock, options.prompts);
+        Ok(Arc::new(Self { service, clock, links, sessions, lists, helpers, bound, events, stock, prompts }))
     }
 
     /// Answers one request. Dropping the future is how the transport says that the client went away: a call of

@@ -16,7 +16,7 @@ use super::reply::{Members, Reply};
 use super::rpc::{self, Error, HEADER_MISMATCH, INVALID_PARAMS, Kind, Message, UNSUPPORTED_VERSION};
 use super::tools::{self, Call};
 use super::work::Outcome;
-use super::{Endpoint, listen, occurrences, params};
+use super::{Endpoint, capabilities, library, listen, occurrences, params};
 
 /// How long a client may keep `tools/list` and `server/discover`, in milliseconds: they change with a restart only.
 pub const LIST_TTL_MS: u64 = 300_000;
@@ -60,7 +60,10 @@ async fn dispatch(
         events if events.starts_with("events/") => {
             occurrences::answer(endpoint, call.viewer, message, headers, &call.meta).await
         }
-        other => Err(unknown_method(404, other)),
+        other => match library::answer(endpoint, message, call).await {
+            Some(answer) => answer.map(Outcome::Ready),
+            None => Err(unknown_method(404, other)),
+        },
     }
 }
 
@@ -145,13 +148,10 @@ pub(super) fn mismatch(text: impl Into<String>) -> Error {
 }
 
 fn discover(endpoint: &Endpoint) -> Members {
-    let mut capabilities = serde_json::json!({ "tools": {} });
-    if endpoint.events.enabled {
-        endpoint.events.dialect.announce(&mut capabilities);
-    }
     let mut json = format!(
-        "\"supportedVersions\":[\"{}\"],\"capabilities\":{capabilities},\"ttlMs\":{LIST_TTL_MS},\"cacheScope\":\"private\"",
-        Revision::July2026.name()
+        "\"supportedVersions\":[\"{}\"],\"capabilities\":{},\"ttlMs\":{LIST_TTL_MS},\"cacheScope\":\"private\"",
+        Revision::July2026.name(),
+        capabilities::offered(endpoint, Revision::July2026)
     )
     .into_bytes();
     if endpoint.helpers.is_some() {

@@ -30,6 +30,7 @@ pub(super) fn of_call(refused: &Refused, revision: Revision) -> Result<Members, 
         | Refused::DiskFull
         | Refused::Damaged(_)
         | Refused::NoSuchJob
+        | Refused::NotWaiting(_)
         | Refused::NotDeadLettered
         | Refused::AlreadyReplayed(_)
         | Refused::Conflict => Err(internal(refused)),
@@ -67,6 +68,7 @@ pub(super) fn internal(refused: &Refused) -> Error {
         | Refused::BadField(_)
         | Refused::Schema(_)
         | Refused::IdempotencyConflict(_)
+        | Refused::NotWaiting(_)
         | Refused::NotDeadLettered
         | Refused::AlreadyReplayed(_)
         | Refused::Conflict => ("internal", "the server refused its own request".to_owned()),

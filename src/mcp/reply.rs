@@ -21,7 +21,7 @@ pub(super) const SERVER_INFO: &str =
 /// The members of a result, without braces, and the job they are about.
 #[derive(Debug, Default)]
 pub(super) struct Members {
-    /// `"a":1,"b":2`; may be empty.
+    /// `"a":1,"b":2`; may be empty. Of 2026-07-28 it is complete, unless it begins with a `resultType` of its own.
     pub json: Vec<u8>,
     /// `structuredContent`, left out where the revision does not know it.
     pub structured: Option<Vec<u8>>,
@@ -159,7 +159,7 @@ fn events(body: Vec<u8>) -> Answer {
 pub(super) fn result(id: &str, revision: Revision, members: &Members) -> Vec<u8> {
     let mut out = rpc::open_result(id, members.json.len() + 256);
     out.push(b'{');
-    if revision.is_modern() {
+    if revision.is_modern() && !members.json.starts_with(b"\"resultType\":") {
         out.extend_from_slice(b"\"resultType\":\"complete\"");
     }
     if !members.json.is_empty() {

@@ -24,7 +24,7 @@ pub const CONTENT_MAX: u64 = 1024 * 1024;
 pub(super) async fn of_job(endpoint: &Endpoint, revision: Revision, head: &Arc<Head>) -> Result<Members, Error> {
     let id = head.job.id();
     match &head.job.state {
-        State::Pending | State::InProgress { .. } => Ok(handle(endpoint, head)),
+        State::Pending | State::InProgress { .. } | State::InputRequired => Ok(handle(endpoint, head)),
         State::Completed(completion) => {
             let members = completed(endpoint, revision, head, completion).await;
             members.map_err(|refused| refusal::internal(&refused))
@@ -52,7 +52,11 @@ pub(super) fn why_canceled(head: &Head) -> String {
     let id = head.job.id();
     match &head.job.state {
         State::Canceled { by, reason } => format!("The job {id} was canceled by {by}: {reason}"),
-        State::Pending | State::InProgress { .. } | State::Completed(_) | State::Failed { .. } => String::new(),
+        State::Pending
+        | State::InProgress { .. }
+        | State::InputRequired
+        | State::Completed(_)
+        | State::Failed { .. } => String::new(),
     }
 }
 
@@ -111,7 +115,7 @@ async fn completed(
 }
 
 /// The mark of a cut: how much there is, and how to read on.
-fn more(endpoint: &Endpoint, range: &ranges::Range, id: crate::job::JobId, url: &str) -> String {
+pub(super) fn more(endpoint: &Endpoint, range: &ranges::Range, id: crate::job::JobId, url: &str) -> String {
     let next = range.next.unwrap_or(range.total);
     let total = range.total;
     if endpoint.helpers.is_none() {

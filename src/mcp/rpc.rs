@@ -132,7 +132,7 @@ pub(super) struct Params<'a> {
     pub meta: Option<&'a RawValue>,
     /// Of `tools/call` and `prompts/get`.
     pub name: Option<&'a RawValue>,
-    /// Of `tools/call`.
+    /// Of `tools/call` and `prompts/get`.
     pub arguments: Option<&'a RawValue>,
     /// Of the list methods.
     pub cursor: Option<&'a RawValue>,
@@ -140,6 +140,8 @@ pub(super) struct Params<'a> {
     pub protocol_version: Option<&'a RawValue>,
     /// Of `resources/read`.
     pub uri: Option<&'a RawValue>,
+    /// Of a retry that brings what was asked for (2026-07-28).
+    pub input_responses: Option<&'a RawValue>,
     /// Of `tasks/*`.
     pub task_id: Option<&'a RawValue>,
 }
@@ -242,6 +244,8 @@ enum Param {
     ProtocolVersion,
     #[serde(rename = "uri")]
     Uri,
+    #[serde(rename = "inputResponses")]
+    InputResponses,
     #[serde(rename = "taskId")]
     TaskId,
     #[serde(other)]
@@ -271,6 +275,7 @@ impl<'de> Visitor<'de> for ParamsVisitor {
                 Param::Cursor => (&mut params.cursor, "cursor"),
                 Param::ProtocolVersion => (&mut params.protocol_version, "protocolVersion"),
                 Param::Uri => (&mut params.uri, "uri"),
+                Param::InputResponses => (&mut params.input_responses, "inputResponses"),
                 Param::TaskId => (&mut params.task_id, "taskId"),
                 Param::Other => {
                     map.next_value::<IgnoredAny>()?;

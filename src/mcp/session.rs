@@ -9,6 +9,7 @@ use std::sync::{Arc, Mutex, PoisonError, RwLock};
 
 use bytes::Bytes;
 use serde::{Deserialize, Serialize};
+use serde_json::value::RawValue;
 use tokio::sync::Notify;
 
 use super::calls::{CallInFlight, Calls};
@@ -73,6 +74,12 @@ impl Abilities {
         // A client that names the one form of questions has not the other.
         let asks_by_form = has("/elicitation/form") || !has("/elicitation/url");
         Self { elicitation: has("/elicitation") && asks_by_form, ui: has("/extensions/io.modelcontextprotocol~1ui") }
+    }
+
+    /// As the envelope of 2026-07-28 declares them; none if it does not.
+    pub(super) fn declared(capabilities: Option<&RawValue>) -> Self {
+        let capabilities = capabilities.and_then(|raw| serde_json::from_str(raw.get()).ok());
+        capabilities.as_ref().map(Self::of).unwrap_or_default()
     }
 }
 
@@ -357,6 +364,23 @@ mod tests {
         let value =
             format!(r#"{{"version":"2025-06-18","owner":"ann","seen":{seen},"later":"unknown fields are ignored"}}"#);
         revive(&format!("{PREFIX}{id}"), value.as_bytes(), Timestamp(seen), HOUR).expect("is a session")
+    }
+
+    #[test]
+    fn a_client_that_names_only_other_forms_of_questions_cannot_be_asked() {
+        for (capabilities, expected) in [
+            (r#"{"elicitation":{}}"#, true),
+            (r#"{"elicitation":{"form":{}}}"#, true),
+            (r#"{"elicitation":{"form":{},"url":{}}}"#, true),
+            (r#"{"elicitation":{"url":{}}}"#, false),
+            (r#"{"elicitation":true}"#, false),
+            (r#"{"sampling":{}}"#, false),
+            ("[]", false),
+        ] {
+            let raw = RawValue::from_string(capabilities.into()).expect("JSON");
+            assert_eq!(Abilities::declared(Some(&raw)).elicitation, expected, "{capabilities}");
+        }
+        assert_eq!(Abilities::declared(None), Abilities::default());
     }
 
     #[test]

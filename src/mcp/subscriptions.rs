@@ -3,7 +3,6 @@
 //! In: URIs, already known to name something that the session's owner may see. Out: which of them a job's news concerns. Kept with the session.
 
 use std::collections::BTreeSet;
-use std::str::FromStr;
 use std::sync::{Mutex, MutexGuard, PoisonError};
 
 use tokio::sync::Notify;
@@ -11,7 +10,7 @@ use tokio::sync::Notify;
 use super::reply::Members;
 use super::rpc::{self, Error, INVALID_PARAMS, Message, RESOURCE_NOT_FOUND};
 use super::session::Session;
-use super::{Endpoint, refusal};
+use super::{Endpoint, refusal, resources};
 use crate::job::JobId;
 use crate::service::Viewer;
 
@@ -36,8 +35,11 @@ pub(super) async fn answer(
     if message.method == "resources/unsubscribe" {
         session.subscriptions.remove(&uri);
     } else {
-        let job = job_of(&uri).ok_or_else(|| unknown(&uri))?;
-        endpoint.service.job(viewer, job).await.map_err(|_| unknown(&uri))?;
+        match job_of(&uri) {
+            Some(job) => drop(endpoint.service.job(viewer, job).await.map_err(|_| unknown(&uri))?),
+            // What is configured changes with a restart only, so there will be no news of it; but it can be asked for.
+            None => drop(endpoint.stock.read(&uri).ok_or_else(|| unknown(&uri))?),
+        }
         session.subscriptions.add(&uri).map_err(|Full| {
             let text =
                 format!("a session subscribes to at most {SUBSCRIPTIONS_MAX} resources; unsubscribe from some first");
@@ -119,8 +121,7 @@ impl Subscriptions {
 
 /// The job that `job://{id}` or `job://{id}/result` names.
 pub(super) fn job_of(uri: &str) -> Option<JobId> {
-    let rest = uri.strip_prefix("job://")?;
-    JobId::from_str(rest.strip_suffix("/result").unwrap_or(rest)).ok()
+    resources::uri::job(uri).map(|(job, _)| job)
 }
 
 #[cfg(test)]

@@ -171,7 +171,7 @@ fn next_step(endpoint: &Endpoint, id: JobId, status: Status) -> String {
         return format!("The job {id} is {name}. Its state is at {}.", endpoint.links.status_url(id));
     }
     match status {
-        Status::Pending | Status::InProgress => format!(
+        Status::Pending | Status::InProgress | Status::InputRequired => format!(
             "The job {id} is {name}: it runs in the background and outlives this conversation. Next, call wait_for_jobs with \
              jobIds [{id}] to learn how it ends; do not call this tool again for the same work."
         ),

@@ -9,7 +9,7 @@ use super::*;
 use crate::clock::Manual;
 use crate::handler::{Handler, RunContext};
 use crate::job::{BodyRef, ClaimNo, Class, JobId, Millis, Outcome, Output, Part, Timestamp};
-use crate::work::{Claim, Closed, Leave, NoPayload, Report, StopFlag};
+use crate::work::{Claim, Closed, Leave, NoBody, Report, StopFlag};
 
 /// A source in memory. Breaks the test if it is asked for more claims than slots can be free.
 struct Source {
@@ -59,6 +59,7 @@ impl Source {
                 idempotency_key: None,
                 traceparent: None,
                 stop: stop.clone(),
+                answers: Arc::default(),
             });
         });
         stop
@@ -102,9 +103,9 @@ impl WorkSource for Source {
         Ok(state.waiting.drain(..count).collect())
     }
 
-    fn payload(&self, claim: &Claim) -> Result<Bytes, NoPayload> {
+    fn body(&self, claim: &Claim, _: crate::job::BodyRef) -> Result<Bytes, NoBody> {
         match &*claim.job_type {
-            "no payload" => Err(NoPayload("the disk is gone".into())),
+            "no payload" => Err(NoBody("the disk is gone".into())),
             _ => Ok(claim.job.as_u128().to_string().into()),
         }
     }

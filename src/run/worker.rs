@@ -46,7 +46,7 @@ impl Worker {
             let message = format!("no tool is configured for jobs of type {}", claim.job_type);
             return Outcome::failed(Class::Fatal, None, &message);
         };
-        let payload = match self.source.payload(claim) {
+        let payload = match self.source.body(claim, claim.payload) {
             Ok(payload) => payload,
             Err(why) => {
                 context.log(&format!("payload: {}", why.0));
@@ -69,6 +69,7 @@ fn leave(outcome: Outcome, stop: Option<Stop>) -> Leave {
     let panicked = |failing: &crate::job::Failing| failing.failure.code.as_deref() == Some("panic");
     match (&outcome, stop) {
         (Outcome::Failed(failing), Some(Stop::Shutdown)) if !panicked(failing) => Leave::Released,
+        (Outcome::Asked, _) => Leave::Released,
         (Outcome::Failed(_) | Outcome::Done(_), Some(Stop::Shutdown | Stop::Cancel | Stop::Stale) | None) => {
             Leave::Over(outcome)
         }

@@ -15,6 +15,7 @@ use crate::job::{EventId, Head, JobId, Timestamp};
 use crate::store::{self, Store};
 
 mod act;
+mod answer;
 mod backup;
 mod json;
 mod read;
@@ -24,6 +25,7 @@ mod view;
 mod vitals;
 mod wait;
 
+pub use answer::{Answer, OpenQuestion};
 pub use backup::Backup;
 pub use submit::AHEAD_MAX;
 pub use wait::WATCHED_MAX;
@@ -121,6 +123,8 @@ pub enum Refused {
     Damaged(String),
     /// 404 `no_such_job`; also for another principal's.
     NoSuchJob,
+    /// 409 `not_waiting`: what is answered is not asked, or another answer was given; says which.
+    NotWaiting(String),
     /// 409 `not_dead_lettered`.
     NotDeadLettered,
     /// 409 `already_replayed`, as this job.

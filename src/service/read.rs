@@ -6,6 +6,7 @@ use std::sync::Arc;
 use bytes::Bytes;
 use serde_json::value::RawValue;
 
+use super::answer::open_questions;
 use super::{Bodies, Detail, JobView, Links, RESULT_INLINE_MAX, Refused, Service, Viewer};
 use crate::events::{Filter, Page, Published, Scope, Start, Tail};
 use crate::job::{BodyRef, Head, JobId, State};
@@ -135,7 +136,11 @@ fn bodies(store: &dyn Store, head: &Head, detail: Detail) -> Result<Bodies, stor
     let fits = |name: &BodyRef| detail == Detail::Whole || name.len <= RESULT_INLINE_MAX;
     let result = match &head.job.state {
         State::Completed(completion) => completion.result.filter(fits),
-        State::Pending | State::InProgress { .. } | State::Failed { .. } | State::Canceled { .. } => None,
+        State::Pending
+        | State::InProgress { .. }
+        | State::InputRequired
+        | State::Failed { .. }
+        | State::Canceled { .. } => None,
     };
     let id = head.job.id();
     let load = |name: BodyRef| json(store, id, name);
@@ -143,6 +148,7 @@ fn bodies(store: &dyn Store, head: &Head, detail: Detail) -> Result<Bodies, stor
         payload: load(head.job.spec.payload)?,
         result: result.map(load).transpose()?.flatten(),
         partial: head.job.partial.filter(fits).map(load).transpose()?.flatten(),
+        questions: open_questions(store, &head.job)?,
     })
 }
 

@@ -165,9 +165,11 @@ fn replayable(head: &Head) -> Result<(), Refused> {
     match head.job.state {
         State::Failed { replayed_as: None } => Ok(()),
         State::Failed { replayed_as: Some(new) } => Err(Refused::AlreadyReplayed(new)),
-        State::Pending | State::InProgress { .. } | State::Completed(_) | State::Canceled { .. } => {
-            Err(Refused::NotDeadLettered)
-        }
+        State::Pending
+        | State::InProgress { .. }
+        | State::InputRequired
+        | State::Completed(_)
+        | State::Canceled { .. } => Err(Refused::NotDeadLettered),
     }
 }
 
@@ -184,7 +186,7 @@ fn millis(length: Duration) -> Millis {
 }
 
 /// JSON text on one line: raw line breaks can only stand between its tokens.
-fn one_line(json: &Bytes) -> Bytes {
+pub(super) fn one_line(json: &Bytes) -> Bytes {
     if !json.iter().any(|byte| matches!(byte, b'\n' | b'\r')) {
         return json.clone();
     }

@@ -123,7 +123,8 @@ impl Catalogue {
     }
 }
 
-fn violations(validator: &jsonschema::Validator, value: &Value) -> Vec<Violation> {
+/// What is wrong with the value, at most `VIOLATIONS_MAX`.
+pub(super) fn violations(validator: &jsonschema::Validator, value: &Value) -> Vec<Violation> {
     if validator.is_valid(value) {
         return Vec::new();
     }

@@ -7,6 +7,7 @@ use std::sync::Arc;
 use serde::Serialize;
 use serde_json::value::RawValue;
 
+use super::OpenQuestion;
 use crate::job::{Head, JobId, State, Timestamp};
 
 /// A result above this has its own URL instead of its place in the answer (contract 1), in bytes.
@@ -64,6 +65,8 @@ pub struct Bodies {
     pub result: Option<Box<RawValue>>,
     /// The last partial result, unless it is too large.
     pub partial: Option<Box<RawValue>>,
+    /// The open questions.
+    pub questions: Vec<OpenQuestion>,
 }
 
 /// A job as one JSON object.
@@ -107,6 +110,8 @@ pub struct JobView {
     pub partial: Option<Box<RawValue>>,
     #[serde(skip_serializing_if = "Option::is_none")]
     pub partial_url: Option<String>,
+    #[serde(skip_serializing_if = "Vec::is_empty")]
+    pub questions: Vec<OpenQuestion>,
     #[serde(skip_serializing_if = "Option::is_none")]
     pub cancel: Option<ReceiptView>,
     pub owner: Arc<str>,
@@ -173,7 +178,7 @@ impl JobView {
         let (completion, replayed_as) = match &job.state {
             State::Completed(completion) => (Some(completion), None),
             State::Failed { replayed_as } => (None, *replayed_as),
-            State::Pending | State::InProgress { .. } | State::Canceled { .. } => (None, None),
+            State::Pending | State::InProgress { .. } | State::InputRequired | State::Canceled { .. } => (None, None),
         };
         let has_result = completion.is_some_and(|completion| completion.result.is_some());
         let result_url = (has_result && bodies.result.is_none()).then(|| links.result_url(spec.id));
@@ -206,6 +211,7 @@ impl JobView {
             progress: progress_view(head),
             partial: bodies.partial,
             partial_url: has_partial_elsewhere.then(|| links.partial_url(spec.id)),
+            questions: bodies.questions,
             cancel: receipt_view(head),
             owner: spec.owner.clone(),
             idempotency_key: spec.key.as_ref().map(|key| key.text.clone()),

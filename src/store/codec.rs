@@ -11,7 +11,7 @@ use bincode::error::EncodeError;
 use bincode::{Decode, Encode};
 
 use super::Error;
-use crate::job::{Head, Status};
+use crate::job::{Head, Question, Questions, Status};
 
 /// Most bytes that decoding one record may read or allocate; a record that claims more is damage. The largest honest
 /// one, a chunk, has some 6,000.
@@ -24,8 +24,10 @@ const CONFIG: Configuration<LittleEndian, Varint, Limit<DECODED_MAX>> =
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 #[repr(u8)]
 pub enum Kind {
-    /// A job and its trail.
+    /// A job that was never asked anything, and its trail.
     Head = 0x11,
+    /// A job, its trail, and its questions.
+    Asked = 0x12,
     /// The entries of one commit.
     Chunk = 0x21,
     /// A row of the index.
@@ -105,7 +107,10 @@ impl Buffer {
 
     /// A job's record.
     pub fn head(&mut self, job: &crate::job::Job, trail: &crate::job::Trail) -> &[u8] {
-        self.seal(Kind::Head, |to| to.put(&(job, trail)))
+        match job.questions.all() {
+            [] => self.seal(Kind::Head, |to| to.put(&(job, trail))),
+            questions => self.seal(Kind::Asked, |to| to.put(&(job, trail, questions))),
+        }
     }
 }
 
@@ -177,7 +182,16 @@ pub fn encode(kind: Kind, value: &impl Encode) -> Vec<u8> {
 /// # Errors
 /// `Damage` if they are none.
 pub fn head(bytes: &[u8]) -> Result<Head, Damage> {
-    let (job, trail) = decode(Kind::Head, bytes)?;
+    if bytes.first() != Some(&(Kind::Asked as u8)) {
+        let (job, trail) = decode(Kind::Head, bytes)?;
+        return Ok(Head { job, trail });
+    }
+    let (mut job, trail, questions): (crate::job::Job, _, Vec<Question>) = decode(Kind::Asked, bytes)?;
+    // Its absence has another form: one record, one spelling.
+    if questions.is_empty() {
+        return Err(Damage::Content("a job with questions has none".into()));
+    }
+    job.questions = Questions::from(questions);
     Ok(Head { job, trail })
 }
 

@@ -117,6 +117,8 @@ const fn step(entry: &Entry) -> Step {
         Entry::Created { .. } => Step::Create,
         Entry::Started { .. } => Step::Claim,
         Entry::Progress(_) | Entry::Partial { .. } | Entry::CancelDelivered { .. } => Step::Report,
+        Entry::Asked { .. } => Step::Ask,
+        Entry::Answered { .. } => Step::Answer,
         Entry::Retrying { .. } => Step::Retry,
         Entry::Released { .. } => Step::Release,
         Entry::Interrupted { .. } => Step::Interrupt,

@@ -76,7 +76,8 @@ fn scene(point: Point, step: Option<Step>) -> Scene {
 
 fn scene_of_step(step: Step) -> Scene {
     match step {
-        Step::Create | Step::Claim | Step::Report | Step::Finish | Step::Retry => Scene::Serving,
+        Step::Create | Step::Claim | Step::Report | Step::Ask | Step::Answer => Scene::Serving,
+        Step::Finish | Step::Retry => Scene::Serving,
         Step::Replay | Step::Cancel | Step::Refer | Step::Cell => Scene::Serving,
         Step::Release => Scene::Ending,
         Step::Interrupt => Scene::Starting,

@@ -12,10 +12,10 @@ use longhaul::clock::{Clock, Manual};
 use longhaul::handler::command::{Form, Piece, Program, Settings};
 use longhaul::handler::{LOG_MAX, RunContext};
 use longhaul::job::{
-    BodyRef, CODE_MAX, ClaimNo, End, JobId, MESSAGE_MAX, Millis, Outcome, Output, PROGRESS_MESSAGE_MAX, Part, Progress,
-    Timestamp,
+    Asking, BodyRef, CODE_MAX, ClaimNo, End, JobId, MESSAGE_MAX, Millis, Outcome, Output, PROGRESS_MESSAGE_MAX, Part,
+    Progress, QUESTION_KEY_MAX, QUESTION_MESSAGE_MAX, QUESTION_SCHEMA_MAX, Timestamp,
 };
-use longhaul::work::{Claim, Closed, Leave, NoPayload, Report, StopFlag, WorkSource};
+use longhaul::work::{Claim, Closed, Leave, NoBody, Report, StopFlag, WorkSource};
 use serde_json::Value;
 
 /// Largest result of these programs, in bytes.
@@ -146,6 +146,7 @@ fn hear(form: Form, pieces: &[Piece<'_>], status: ExitStatus, keeps: bool) -> He
         cwd: None,
         transient_exit_codes: vec![13],
         permanent_exit_codes: Vec::new(),
+        ask_hold: Millis(0),
         cancel_grace: Millis(0),
         max_result: RESULT_MAX,
     };
@@ -171,6 +172,7 @@ fn claim() -> Claim {
         idempotency_key: None,
         traceparent: None,
         stop: Arc::new(StopFlag::default()),
+        answers: Arc::default(),
     }
 }
 
@@ -185,8 +187,8 @@ impl WorkSource for Judge {
         Err(Closed)
     }
 
-    fn payload(&self, _: &Claim) -> Result<Bytes, NoPayload> {
-        Err(NoPayload("none here".into()))
+    fn body(&self, _: &Claim, _: BodyRef) -> Result<Bytes, NoBody> {
+        Err(NoBody("none here".into()))
     }
 
     fn report(&self, _: &Claim, report: Report) {
@@ -195,6 +197,10 @@ impl WorkSource for Judge {
             Report::Partial { data, count } => {
                 assert!(*count > 0);
                 json_is_sound(data);
+            }
+            Report::Ask { asking, count } => {
+                assert!(*count > 0);
+                asking_is_sound(asking);
             }
             Report::Delivered => panic!("nobody cancels here"),
         }
@@ -206,6 +212,17 @@ impl WorkSource for Judge {
     fn finish(&self, _: &Claim, _: Leave, _: Bytes, freed: Box<dyn FnOnce() + Send>) {
         freed();
     }
+}
+
+/// A question that can be shown to people, and whose answers can be checked.
+fn asking_is_sound(asking: &Asking) {
+    assert!((1..=QUESTION_KEY_MAX).contains(&asking.key.len()) && asking.key.bytes().all(|b| b.is_ascii_graphic()));
+    assert!((1..=QUESTION_MESSAGE_MAX).contains(&asking.message.len()));
+    assert!(asking.schema.0.len() <= QUESTION_SCHEMA_MAX);
+    let schema = json_is_sound(asking.schema.0.as_bytes());
+    assert!(schema["type"] == "object");
+    let body = json_is_sound(asking.to_json().as_bytes());
+    assert_eq!((&body["key"], &body["schema"]), (&Value::from(&*asking.key), &schema));
 }
 
 fn progress_is_sound(progress: &Progress) {
@@ -231,6 +248,7 @@ fn outcome_is_sound(outcome: &Outcome) {
             assert!(failure.message.len() <= MESSAGE_MAX);
             assert!(failure.code.as_ref().is_none_or(|code| code.len() <= CODE_MAX));
         }
+        Outcome::Asked => {}
     }
 }
 

@@ -9,7 +9,8 @@ use std::sync::Arc;
 
 use longhaul::job::machine::{Moment, apply, create, decide, dropped, fold};
 use longhaul::job::{
-    Class, Command, End, Entry, Job, Millis, Progress, Refusal, Rules, Spec, State, Status, Throttle, Timestamp,
+    Class, Command, End, Entry, Job, Millis, Progress, QUESTIONS_MAX, Refusal, Rules, Spec, Standing, State, Status,
+    Throttle, Timestamp,
 };
 
 use super::pieces::Pieces;
@@ -102,8 +103,10 @@ impl Life {
                 Entry::Canceled { claim: None, .. } | Entry::CancelRequested { .. },
             )
             | (Command::Delivered { .. }, Entry::CancelDelivered { .. })
+            | (Command::Answer { .. }, Entry::Answered { .. })
             | (Command::Replay { .. }, Entry::Replayed { .. }) => true,
-            (Command::Complete { .. }, Entry::Completed { .. })
+            (Command::Ask { .. }, Entry::Asked { .. })
+            | (Command::Complete { .. }, Entry::Completed { .. })
             | (Command::Release { .. }, Entry::Released { .. })
             | (Command::Interrupt { .. }, Entry::Interrupted { .. } | Entry::Failed { .. }) => !is_canceling,
             (Command::Fail { failing, .. }, Entry::Retrying { next_at, retry, end, .. }) => {
@@ -166,14 +169,15 @@ fn refusal(job: &Job, command: &Command, now: Timestamp) -> Option<Refusal> {
     let claim = match command {
         Command::Report { claim, .. }
         | Command::Partial { claim, .. }
+        | Command::Ask { claim, .. }
         | Command::Complete { claim, .. }
         | Command::Fail { claim, .. }
         | Command::Release { claim, .. }
         | Command::Delivered { claim } => Some(*claim),
         Command::Start { .. } | Command::Interrupt { .. } | Command::Cancel { .. } => None,
-        Command::Expire | Command::Replay { .. } => None,
+        Command::Expire | Command::Answer { .. } | Command::Replay { .. } => None,
     };
-    let runs = job.status() == Status::InProgress;
+    let runs = matches!(job.state, State::InProgress { .. });
     match command {
         _ if claim.is_some_and(|claim| !runs || claim.0 != job.claims) => Some(Refusal::StaleClaim),
         Command::Replay { .. } => match job.state {
@@ -182,10 +186,24 @@ fn refusal(job: &Job, command: &Command, now: Timestamp) -> Option<Refusal> {
             _ => Some(Refusal::NotDeadLettered),
         },
         _ if job.status().is_terminal() => Some(Refusal::Ended),
-        Command::Start { .. } if runs => Some(Refusal::NotNow),
+        Command::Start { .. } if runs || job.questions.are_open() => Some(Refusal::NotNow),
         Command::Interrupt { .. } if !runs => Some(Refusal::NotNow),
         Command::Expire if job.spec.expires_at.is_none_or(|at| at > now) => Some(Refusal::NotNow),
         Command::Delivered { .. } if job.cancel.is_none() => Some(Refusal::NotNow),
+        Command::Ask { asking, .. } => {
+            let is_new = job.cancel.is_none() && job.questions.keyed(&asking.key).is_none();
+            (is_new && job.questions.all().len() >= QUESTIONS_MAX).then_some(Refusal::TooManyQuestions)
+        }
+        Command::Answer { answers, .. } => {
+            let is_new = |at: usize| answers[..at].iter().all(|earlier| earlier.key != answers[at].key);
+            let mut fits = answers.iter().enumerate().map(|(at, answer)| {
+                job.questions.keyed(&answer.key).is_some_and(|question| match question.standing {
+                    Standing::Open { .. } => job.cancel.is_none() && is_new(at),
+                    Standing::Answered { action, body } => (action, body) == (answer.action, answer.body),
+                })
+            });
+            (!fits.all(|fits| fits)).then_some(Refusal::NotWaiting)
+        }
         _ => None,
     }
 }
@@ -207,6 +225,12 @@ fn one_step(before: &Job, entry: &Entry, after: &Job, at: Timestamp) {
         assert_eq!(receipt.stopped_at.is_some(), after.status() == Status::Canceled);
     }
     assert!(before.cancel.is_none() || matches!(after.status(), Status::InProgress | Status::Canceled));
+    assert!(after.questions.all().len() <= QUESTIONS_MAX);
+    let waits = !after.status().is_terminal() && after.cancel.is_none() && after.questions.are_open();
+    assert_eq!(after.status() == Status::InputRequired, waits, "{after:?}");
+    for answered in before.questions.all().iter().filter(|q| matches!(q.standing, Standing::Answered { .. })) {
+        assert!(after.questions.all().contains(answered), "an answer was lost");
+    }
     let gone = dropped(before, after);
     for body in before.bodies() {
         assert_eq!(gone.contains(&body), !after.bodies().any(|kept| kept == body));

@@ -3,6 +3,7 @@
 mod claims;
 mod limits;
 mod pins;
+mod questions;
 mod recovery;
 mod retention;
 mod rig;

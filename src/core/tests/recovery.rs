@@ -42,7 +42,9 @@ fn case_39_a_job_that_kills_its_server_ends_and_its_neighbours_complete() {
         let claims = match rig.job(killer).job.status() {
             Status::Failed => break,
             Status::Pending => rig.work.claim(8).expect("open"),
-            Status::InProgress | Status::Completed | Status::Canceled => panic!("{:?}", rig.job(killer)),
+            Status::InProgress | Status::InputRequired | Status::Completed | Status::Canceled => {
+                panic!("{:?}", rig.job(killer))
+            }
         };
         if claims.iter().any(|claim| claim.job == killer) {
             deaths += 1;

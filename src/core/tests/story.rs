@@ -14,7 +14,7 @@ fn a_job_is_created_started_reported_and_completed_in_that_order() {
     let id = rig.submit();
     let claim = rig.claim();
     assert_eq!((claim.job, claim.number.0, claim.attempt), (id, 1, 1));
-    assert_eq!(rig.work.payload(&claim).expect("stored"), "{}");
+    assert_eq!(rig.work.body(&claim, claim.payload).expect("stored"), "{}");
     rig.work.report(&claim, Report::Progress(Progress { step: Some(1), total_steps: Some(2), ..Progress::default() }));
     rig.work.report(&claim, Report::Partial { data: Bytes::from_static(b"[1]"), count: 1 });
     rig.done(&claim);

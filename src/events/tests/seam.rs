@@ -55,6 +55,7 @@ fn live_on(world: &mut World, job: JobId, choice: u8) {
         (Status::InProgress, 2..=4) => world.release(job),
         (Status::InProgress, 5) => world.progress_in_bulk(job, 70),
         (Status::InProgress, _) => world.progress(job),
+        (Status::InputRequired, _) => unreachable!("nobody asks"),
         (Status::Completed | Status::Failed | Status::Canceled, _) => {}
     }
 }

@@ -138,7 +138,7 @@ mod tests {
                 assert_eq!(failing.failure.class, Class::Permanent);
                 failing.failure.message.to_string()
             }
-            Outcome::Done(_) => unreachable!("no outcome of filling"),
+            Outcome::Done(_) | Outcome::Asked => unreachable!("no outcome of filling"),
         })
     }
 

@@ -9,6 +9,7 @@ use serde_json::value::RawValue;
 use super::json;
 use super::pump::Sink;
 use crate::job::{Class, Outcome, Output};
+use crate::work::content;
 
 /// What was written so far.
 pub struct Collected {
@@ -31,7 +32,7 @@ impl Collected {
     /// The output as the one JSON value that it is, or as the CallToolResult that it is.
     ///
     /// # Errors
-    /// A protocol error if it is no JSON.
+    /// A protocol error if it is no JSON, or a CallToolResult with a bad content block.
     pub fn into_json(self) -> Result<Output, Outcome> {
         let (text, lossy) = decode(self.bytes);
         let value: &RawValue = serde_json::from_str(&text).map_err(|why| no_json(&why.to_string()))?;
@@ -54,6 +55,10 @@ impl Sink for Collected {
         self.bytes.extend_from_slice(bytes);
         Ok(())
     }
+
+    fn replies(&mut self) -> Result<Vec<u8>, Outcome> {
+        Ok(Vec::new())
+    }
 }
 
 /// MCP's form of a result, as far as it is taken apart.
@@ -69,6 +74,7 @@ struct CallToolResult<'a> {
 
 impl CallToolResult<'_> {
     fn into_output(self, lossy: bool) -> Result<Output, Outcome> {
+        content::check(self.content.get()).map_err(|why| protocol_error(&format!("the program's {why}")))?;
         let data = match self.structured {
             Some(value) => compacted(value.get())?,
             None => string(&text_of(self.content.get())),
@@ -104,6 +110,9 @@ fn compacted(value: &str) -> Result<Bytes, Outcome> {
 }
 
 fn no_json(why: &str) -> Outcome {
-    let message = format!("the program's output is not one JSON value: {why}");
-    Outcome::failed(Class::Fatal, Some("protocol_error"), &message)
+    protocol_error(&format!("the program's output is not one JSON value: {why}"))
+}
+
+fn protocol_error(message: &str) -> Outcome {
+    Outcome::failed(Class::Fatal, Some("protocol_error"), message)
 }

@@ -48,7 +48,11 @@ fn follow(pieces: &[Piece<'_>], sink: &mut dyn Sink, context: &RunContext<'_>) -
     for piece in pieces {
         match piece {
             Piece::Stdout(bytes) if why.is_none() => {
-                why = sink.take(bytes).err().map(|outcome| Why::Violation(Box::new(outcome)));
+                why = sink
+                    .take(bytes)
+                    .and_then(|()| sink.replies().map(drop))
+                    .err()
+                    .map(|outcome| Why::Violation(Box::new(outcome)));
             }
             Piece::Stdout(_) => {}
             Piece::Stderr(bytes) => {

@@ -4,6 +4,7 @@
 //! contract 4 reads it. No shell, no outliving of the attempt by the group, no waiting for a grandchild that holds a pipe.
 
 mod arguments;
+mod ask;
 mod child;
 mod collected;
 mod exit;
@@ -64,6 +65,8 @@ pub struct Settings {
     pub permanent_exit_codes: Vec<i32>,
     /// From SIGTERM to SIGKILL.
     pub cancel_grace: Millis,
+    /// How long the program is kept after its last question while any is open.
+    pub ask_hold: Millis,
     /// Most bytes of a result in `text` and `json`; beyond, the job fails as `output_too_large`.
     pub max_result: u64,
 }
@@ -102,8 +105,8 @@ impl Program {
             }
             Form::Events => {
                 let mut sink = Story::new(context);
-                let ended =
-                    self.pump(&mut child, Input::open(protocol::job_line(claim, &payload)), &mut sink, context)?;
+                let job = protocol::job_line(claim, &payload, &context.answers()?);
+                let ended = self.pump(&mut child, Input::open(job), &mut sink, context)?;
                 self.story_outcome(sink.into_end()?, ended)
             }
         }
@@ -116,7 +119,7 @@ impl Program {
         sink: &mut dyn Sink,
         context: &RunContext<'_>,
     ) -> Result<Ended, Outcome> {
-        pump::run(child, input, sink, context, self.settings.cancel_grace).map_err(|why| {
+        pump::run(child, input, sink, context, &self.settings).map_err(|why| {
             context.log(&format!("longhaul: {why}"));
             Outcome::failed(Class::Transient, None, "the program could not be followed")
         })
@@ -140,15 +143,22 @@ impl Program {
     }
 
     /// What an `events` program's end means. A result that was reported and confirmed by exit 0 counts even if the program
-    /// was told to stop in between; an `error` line decides over the exit code.
+    /// was told to stop in between; an `error` line decides over the exit code. One that asked, and ended well without
+    /// either, comes back once all is answered.
     fn story_outcome(&self, end: protocol::End, ended: Ended) -> Result<Outcome, Outcome> {
         let well = ended.status.success();
         match (end, ended.why) {
             (_, Some(Why::Violation(outcome))) => Err(*outcome),
-            (protocol::End::Result(output), None | Some(Why::Stopped(_) | Why::Late)) if well => self.checked(output),
+            (protocol::End::Result(output), None | Some(Why::Stopped(_) | Why::Late | Why::Asked)) if well => {
+                self.checked(output)
+            }
             (_, Some(why)) => Err(why.into_outcome()),
             (protocol::End::Error(failing), None) => Err(Outcome::Failed(failing)),
             (protocol::End::Result(_), None) => Err(exit::after_result(ended.status)),
+            (protocol::End::Asked, None) => {
+                exit::judge(ended.status, &self.settings)?;
+                Ok(Outcome::Asked)
+            }
             (protocol::End::Silent, None) => {
                 exit::judge(ended.status, &self.settings)?;
                 self.checked(Output::default())

@@ -1,24 +1,25 @@
 //! The lines of an `events` program (contract 4).
 //!
-//! In: what it writes, line by line. Out: progress, partials and log lines as they come, and in the end a result, an error or
-//! nothing. A line that is no JSON object is a log line; a type that is unknown is said once and ignored.
+//! In: what it writes, line by line. Out: progress, partials, questions and log lines as they come, answers back to it, and in
+//! the end a result, an error or nothing. A line that is no JSON object is a log line; a type that is unknown is said once and ignored.
 
 use std::borrow::Cow;
-use std::collections::HashSet;
+use std::collections::{BTreeMap, HashSet};
+use std::sync::Arc;
 
 use bytes::Bytes;
 use serde::{Deserialize, Serialize};
 use serde_json::value::RawValue;
 
-use super::json;
 use super::lines::{Lines, Long, TooLong};
 use super::pump::Sink;
-use crate::handler::RunContext;
+use super::{ask, json};
+use crate::handler::{Answer, Asked, RunContext};
 use crate::job::{
-    CODE_MAX, ClaimNo, Class, Failing, Failure, JobId, Millis, Outcome, Output, PROGRESS_MESSAGE_MAX, Progress,
-    Timestamp, cut,
+    Action, CODE_MAX, ClaimNo, Class, Failing, Failure, JobId, Millis, Outcome, Output, PROGRESS_MESSAGE_MAX, Progress,
+    QUESTIONS_MAX, Timestamp, cut,
 };
-use crate::work::Claim;
+use crate::work::{Claim, content};
 
 /// Longest line, in bytes; a longer one fails the job as `output_too_large`.
 pub const LINE_MAX: usize = 1024 * 1024;
@@ -33,6 +34,8 @@ pub const UNKNOWN_MAX: usize = 16;
 pub enum End {
     /// Neither result nor error.
     Silent,
+    /// Neither, but a question that was new.
+    Asked,
     /// A result.
     Result(Output),
     /// An error.
@@ -48,7 +51,7 @@ pub struct Story<'a, 'c> {
 impl<'a, 'c> Story<'a, 'c> {
     /// Nothing told yet.
     pub fn new(context: &'a RunContext<'c>) -> Self {
-        let told = Told { context, unknown: HashSet::new(), end: End::Silent };
+        let told = Told { context, unknown: HashSet::new(), replies: Vec::new(), end: End::Silent };
         Self { lines: Lines::new(LINE_MAX, Long::Refuse), told }
     }
 
@@ -60,7 +63,10 @@ impl<'a, 'c> Story<'a, 'c> {
         if let Some(line) = self.lines.finish() {
             self.told.line(&line).map_err(|violation| violation.0)?;
         }
-        Ok(self.told.end)
+        Ok(match self.told.end {
+            End::Silent | End::Asked if self.told.context.has_asked() => End::Asked,
+            end @ (End::Silent | End::Asked | End::Result(_) | End::Error(_)) => end,
+        })
     }
 }
 
@@ -68,6 +74,13 @@ impl Sink for Story<'_, '_> {
     fn take(&mut self, bytes: &[u8]) -> Result<(), Outcome> {
         let told = &mut self.told;
         self.lines.push(bytes, |line| told.line(line)).map_err(|violation: Violation| violation.0)
+    }
+
+    fn replies(&mut self) -> Result<Vec<u8>, Outcome> {
+        let answers = self.told.context.answers()?;
+        let mut lines = std::mem::take(&mut self.told.replies);
+        answers.iter().for_each(|answer| lines.extend(ask::answer_line(answer).into_bytes()));
+        Ok(lines)
     }
 }
 
@@ -83,6 +96,8 @@ impl From<TooLong> for Violation {
 struct Told<'a, 'c> {
     context: &'a RunContext<'c>,
     unknown: HashSet<String>,
+    /// Lines that wait to be written to it.
+    replies: Vec<u8>,
     end: End,
 }
 
@@ -100,18 +115,29 @@ impl Told<'_, '_> {
         let kind = serde_json::from_str::<Kind<'_>>(text).ok().and_then(|line| line.kind).unwrap_or_default();
         match (&*kind, &self.end) {
             ("log", _) => self.read(text, |line: LogLine, told| told.log_line(&line)),
-            ("result", End::Silent) => self.end = End::Result(result(text, lossy)?),
+            ("result", End::Silent | End::Asked) => self.end = End::Result(result(text, lossy)?),
             // An error decides over everything else, also over a result that was reported before.
-            ("error", End::Silent | End::Result(_)) => self.end = End::Error(error(text)?),
-            ("progress", End::Silent) => self.read(text, |line: ProgressLine<'_>, told| told.progress(line)),
-            ("partial", End::Silent) => self.read(text, |line: PartialLine<'_>, told| told.partial(&line)),
-            ("ask", End::Silent) => {
-                return Err(Violation(violation("the program asked a question, which needs a newer longhaul")));
+            ("error", End::Silent | End::Asked | End::Result(_)) => self.end = End::Error(error(text)?),
+            ("progress", End::Silent | End::Asked) => {
+                self.read(text, |line: ProgressLine<'_>, told| told.progress(line))
             }
+            ("partial", End::Silent | End::Asked) => self.read(text, |line: PartialLine<'_>, told| told.partial(&line)),
+            ("ask", End::Silent | End::Asked) => self.ask(text)?,
             ("result" | "error" | "progress" | "partial" | "ask", End::Result(_) | End::Error(_)) => {
                 self.log(&format!("longhaul: ignored a {kind} line after the end was reported"));
             }
-            (_, End::Silent | End::Result(_) | End::Error(_)) => self.unknown(&kind),
+            (_, End::Silent | End::Asked | End::Result(_) | End::Error(_)) => self.unknown(&kind),
+        }
+        Ok(())
+    }
+
+    fn ask(&mut self, text: &str) -> Result<(), Violation> {
+        let wrong = |why: &str| Violation(violation(&format!("the ask line: {why}")));
+        let asking = ask::asking(text).map_err(|why| wrong(&why))?;
+        match self.context.ask(asking).map_err(Violation)? {
+            Asked::Answered(answer) => self.replies.extend(ask::answer_line(&answer).into_bytes()),
+            Asked::New(_) | Asked::Open => {}
+            Asked::TooMany => return Err(wrong(&format!("a job has at most {QUESTIONS_MAX} questions"))),
         }
         Ok(())
     }
@@ -216,8 +242,8 @@ fn result(text: &str, lossy: bool) -> Result<Output, Violation> {
         let deep = || Violation(violation(&format!("the result line: {}", json::UNSOUND)));
         json::compact(value.get()).map(Bytes::from).ok_or_else(deep)
     };
-    if line.content.is_some_and(|content| !content.get().starts_with('[')) {
-        return Err(Violation(violation("the result line's content is no array")));
+    if let Some(Err(why)) = line.content.map(|blocks| content::check(blocks.get())) {
+        return Err(Violation(violation(&format!("the result line's {why}"))));
     }
     Ok(Output {
         data: line.data.map(compact).transpose()?,
@@ -240,8 +266,16 @@ fn violation(message: &str) -> Outcome {
     Outcome::failed(Class::Fatal, Some("protocol_error"), message)
 }
 
-/// The first line to the program, with this payload, compact.
-pub fn job_line(claim: &Claim, payload: &str) -> String {
+/// What the first line says of an answer; its key stands before it.
+#[derive(Serialize)]
+struct Said<'a> {
+    action: Action,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    content: Option<&'a RawValue>,
+}
+
+/// The first line to the program, with this payload, compact, and what was answered before.
+pub fn job_line(claim: &Claim, payload: &str, answers: &[Arc<Answer>]) -> String {
     #[derive(Serialize)]
     struct JobLine<'a> {
         r#type: &'static str,
@@ -251,9 +285,14 @@ pub fn job_line(claim: &Claim, payload: &str) -> String {
         attempt: u32,
         max_attempts: u32,
         payload: &'a RawValue,
+        #[serde(skip_serializing_if = "BTreeMap::is_empty")]
+        answers: BTreeMap<&'a str, Said<'a>>,
         deadline: Timestamp,
         #[serde(skip_serializing_if = "Option::is_none")]
         idempotency_key: Option<&'a str>,
+    }
+    fn said(answer: &Arc<Answer>) -> (&str, Said<'_>) {
+        (&answer.key, Said { action: answer.action, content: answer.content.as_deref() })
     }
     let line = |payload| JobLine {
         r#type: "job",
@@ -263,6 +302,7 @@ pub fn job_line(claim: &Claim, payload: &str) -> String {
         attempt: claim.attempt,
         max_attempts: claim.max_attempts,
         payload,
+        answers: answers.iter().map(said).collect(),
         deadline: claim.deadline,
         idempotency_key: claim.idempotency_key.as_deref(),
     };

@@ -12,7 +12,7 @@ use rustix::process::Signal;
 
 use super::child::Child;
 use super::lines::{Lines, Long, TooLong};
-use super::protocol;
+use super::{Settings, protocol};
 use crate::handler::RunContext;
 use crate::job::{Millis, Outcome, Timestamp};
 use crate::work::Stop;
@@ -40,12 +40,18 @@ pub trait Sink {
     /// # Errors
     /// The outcome of an attempt that has to be ended because of them.
     fn take(&mut self, bytes: &[u8]) -> Result<(), Outcome>;
+
+    /// Lines that are to be written to stdin now.
+    ///
+    /// # Errors
+    /// The outcome of an attempt that has to be ended because they cannot be had.
+    fn replies(&mut self) -> Result<Vec<u8>, Outcome>;
 }
 
 /// What goes to stdin.
 pub struct Input {
     pending: Vec<u8>,
-    /// It stays open behind that, and a cancel is told there.
+    /// It stays open behind that: answers come there, and a cancel is told there.
     open: bool,
 }
 
@@ -67,6 +73,8 @@ pub enum Why {
     Stopped(Stop),
     /// The deadline passed.
     Late,
+    /// It has waited long enough for an answer.
+    Asked,
     /// It wrote what it must not.
     Violation(Box<Outcome>),
 }
@@ -77,6 +85,7 @@ impl Why {
         match self {
             Self::Stopped(_) => crate::handler::stopped(),
             Self::Late => Outcome::timed_out("the program did not end in time"),
+            Self::Asked => Outcome::Asked,
             Self::Violation(outcome) => *outcome,
         }
     }
@@ -87,6 +96,7 @@ impl Why {
             Self::Stopped(Stop::Shutdown) => "shutdown",
             Self::Stopped(Stop::Stale) => "stale",
             Self::Late => "timeout",
+            Self::Asked => "ask_hold",
             Self::Violation(_) => "protocol_error",
         }
     }
@@ -101,7 +111,7 @@ pub struct Ended {
 }
 
 /// Follows the child until it has exited and its output is read, or `OUTPUT_GRACE` later; then ends the rest of its group. On a
-/// stop or at the deadline: `cancel` line, SIGTERM, `grace`, SIGKILL.
+/// stop, at the deadline or when a question has waited for `ask_hold`: `cancel` line, SIGTERM, `cancel_grace`, SIGKILL.
 ///
 /// # Errors
 /// The operating system's; the child has been ended then as well, once `child` is dropped.
@@ -110,24 +120,23 @@ pub fn run(
     input: Input,
     sink: &mut dyn Sink,
     context: &RunContext<'_>,
-    grace: Millis,
+    settings: &Settings,
 ) -> io::Result<Ended> {
     let (stdin, stdout, stderr) = child.take_pipes();
     for pipe in [stdin.as_ref().map(AsFd::as_fd), stdout.as_ref().map(AsFd::as_fd), stderr.as_ref().map(AsFd::as_fd)] {
         pipe.map_or(Ok(()), |pipe| rustix::io::ioctl_fionbio(pipe, true))?;
     }
-    let (wake, waker) = io::pipe()?;
-    context.claim().stop.on_stop(move |_| drop(waker));
+    let wake = waker(context)?;
     let mut pump = Pump {
         child,
         sink,
         context,
-        grace,
+        settings,
         input,
         stdin,
         stdout,
         stderr,
-        wake: Some(wake),
+        wake,
         log: Lines::new(STDERR_LINE_MAX, Long::Cut),
         buffer: vec![0; READ_BYTES],
         why: None,
@@ -135,6 +144,8 @@ pub fn run(
         give_up_at: None,
         read_until: None,
     };
+    // What was answered while the child was being started.
+    pump.reply();
     while !pump.is_over() {
         pump.wait()?;
         pump.notice_time()?;
@@ -148,13 +159,13 @@ struct Pump<'a, 'c> {
     child: &'a mut Child,
     sink: &'a mut dyn Sink,
     context: &'a RunContext<'c>,
-    grace: Millis,
+    settings: &'a Settings,
     input: Input,
     stdin: Option<ChildStdin>,
     stdout: Option<ChildStdout>,
     stderr: Option<ChildStderr>,
-    /// Ends when the attempt is to stop.
-    wake: Option<PipeReader>,
+    /// Readable when the attempt is to stop, or something was answered.
+    wake: PipeReader,
     log: Lines,
     buffer: Vec<u8>,
     why: Option<Why>,
@@ -183,8 +194,10 @@ impl Pump<'_, '_> {
     fn wait(&mut self) -> io::Result<()> {
         let ready = self.ready()?;
         if ready.wake {
-            self.wake = None;
+            // What it says is only that it is time to look.
+            let _ = self.wake.read(&mut [0; 64]);
             self.notice_stop();
+            self.reply();
         }
         if ready.stdin {
             self.write();
@@ -211,10 +224,8 @@ impl Pump<'_, '_> {
             fds.push(PollFd::from_borrowed_fd(watch, PollFlags::IN));
             names.push(|ready| ready.exited = true);
         }
-        if let Some(wake) = &self.wake {
-            fds.push(PollFd::new(wake, PollFlags::IN));
-            names.push(|ready| ready.wake = true);
-        }
+        fds.push(PollFd::new(&self.wake, PollFlags::IN));
+        names.push(|ready| ready.wake = true);
         if let Some(stdin) = &self.stdin {
             // Asked for nothing, it still says when the child has closed its end.
             let room = if self.input.pending.is_empty() { PollFlags::empty() } else { PollFlags::OUT };
@@ -244,16 +255,29 @@ impl Pump<'_, '_> {
 
     /// Until the next time at which something is due; `None` if nothing is.
     fn timeout(&self) -> Option<Timespec> {
-        let deadline = (self.why.is_none() && self.read_until.is_none()).then(|| self.context.deadline());
-        let next = [deadline, self.kill_at, self.give_up_at, self.read_until].into_iter().flatten().min()?;
+        let next = [self.stop_at().map(|(at, _)| at), self.kill_at, self.give_up_at, self.read_until]
+            .into_iter()
+            .flatten()
+            .min()?;
         let wait = self.context.clock.until(next).min(LOOK_AGAIN);
         Timespec::try_from(wait.duration()).ok()
     }
 
+    /// When the child is to be ended, and why, unless it ends before. While it asks, its deadline stands still.
+    fn stop_at(&self) -> Option<(Timestamp, Why)> {
+        if self.why.is_some() || self.read_until.is_some() {
+            return None;
+        }
+        Some(match self.context.asks_since() {
+            Some(asked_at) => (asked_at.plus(self.settings.ask_hold), Why::Asked),
+            None => (self.context.deadline(), Why::Late),
+        })
+    }
+
     fn notice_time(&mut self) -> io::Result<()> {
         let now = self.context.clock.now();
-        if self.why.is_none() && self.read_until.is_none() && self.context.is_late() {
-            self.stop(Why::Late);
+        if let Some((_, why)) = self.stop_at().filter(|(at, _)| now >= *at) {
+            self.stop(why);
         }
         if self.kill_at.is_some_and(|at| now >= at) {
             self.kill_at = None;
@@ -282,14 +306,30 @@ impl Pump<'_, '_> {
 
     fn stop(&mut self, why: Why) {
         if self.input.open {
-            self.input.pending.extend_from_slice(&protocol::cancel_line(self.grace, why.word()));
+            self.input.pending.extend_from_slice(&protocol::cancel_line(self.settings.cancel_grace, why.word()));
             self.write();
         }
         // Reports the delivery, if it was a cancel.
         self.context.stop();
         self.child.signal(Signal::TERM);
-        self.kill_at = Some(self.context.clock.now().plus(self.grace));
+        self.kill_at = Some(self.context.clock.now().plus(self.settings.cancel_grace));
         self.why = Some(why);
+    }
+
+    /// Hands on what was answered, as long as the child is to go on.
+    fn reply(&mut self) {
+        if self.why.is_some() {
+            return;
+        }
+        match self.sink.replies() {
+            Ok(lines) if lines.is_empty() => {}
+            Ok(lines) => {
+                self.input.pending.extend_from_slice(&lines);
+                self.write();
+            }
+            Err(outcome) if self.read_until.is_some() => self.why = Some(Why::Violation(Box::new(outcome))),
+            Err(outcome) => self.stop(Why::Violation(Box::new(outcome))),
+        }
     }
 
     /// Writes what there is room for. A child that does not want it does not have to take it.
@@ -312,7 +352,10 @@ impl Pump<'_, '_> {
         let Some(stdout) = &mut self.stdout else { return };
         match stdout.read(&mut self.buffer) {
             Ok(0) => self.stdout = None,
-            Ok(read) => self.take(read),
+            Ok(read) => {
+                self.take(read);
+                self.reply();
+            }
             Err(why) if is_passing(&why) => {}
             Err(_) => self.stdout = None,
         }
@@ -360,6 +403,19 @@ impl Pump<'_, '_> {
             self.context.log(&String::from_utf8_lossy(&line));
         }
     }
+}
+
+/// A pipe that becomes readable when the attempt is to stop, or something was answered.
+fn waker(context: &RunContext<'_>) -> io::Result<PipeReader> {
+    let (reader, writer) = io::pipe()?;
+    rustix::io::ioctl_fionbio(&reader, true)?;
+    rustix::io::ioctl_fionbio(&writer, true)?;
+    let writer = std::sync::Arc::new(writer);
+    // A pipe that is full wakes as well.
+    let wake = move || drop((&*writer).write(&[1]));
+    context.claim().answers.on_new(wake.clone());
+    context.claim().stop.on_stop(move |_| wake());
+    Ok(reader)
 }
 
 fn is_passing(why: &io::Error) -> bool {

@@ -28,12 +28,13 @@ fn result(outcome: &Outcome) -> Value {
     match outcome {
         Outcome::Done(output) => serde_json::from_slice(output.data.as_ref().expect("data")).expect("JSON"),
         Outcome::Failed(failing) => panic!("failed: {}", failing.failure.message),
+        Outcome::Asked => panic!("asked"),
     }
 }
 
 fn failure(outcome: &Outcome) -> String {
     match outcome {
-        Outcome::Done(_) => panic!("done"),
+        Outcome::Done(_) | Outcome::Asked => panic!("done"),
         Outcome::Failed(failing) => {
             assert_eq!(failing.failure.class, Class::Permanent);
             failing.failure.message.to_string()
@@ -59,6 +60,7 @@ fn the_story_is_two_steps_three_gifts_two_steps() {
                 let partial: Value = serde_json::from_slice(&data).expect("JSON");
                 format!("partial {}", partial["gifts"].as_array().expect("gifts").len())
             }
+            Report::Ask { .. } => "ask".into(),
             Report::Delivered => "delivered".into(),
         })
         .collect();

@@ -41,9 +41,11 @@ pub async fn result(
             Some(name) => piece_of(app, id, name, &head.headers).await,
             None => Ok(typed(Response::new(Body::whole("null")))),
         },
-        State::Pending | State::InProgress { .. } | State::Failed { .. } | State::Canceled { .. } => {
-            Err(missing("result", job.job.status()))
-        }
+        State::Pending
+        | State::InProgress { .. }
+        | State::InputRequired
+        | State::Failed { .. }
+        | State::Canceled { .. } => Err(missing("result", job.job.status())),
     }
 }
 

@@ -111,7 +111,7 @@ pub async fn ticket(app: &App, caller: &Caller, id: JobId) -> Result<Response<Bo
 }
 
 /// A body that may be absent.
-async fn small_body(app: &App, head: &Head, body: Incoming) -> Result<Bytes, Problem> {
+pub(super) async fn small_body(app: &App, head: &Head, body: Incoming) -> Result<Bytes, Problem> {
     let media = Media::of(&head.headers)?;
     let body = collect(body, app.max_body).await?;
     match media {

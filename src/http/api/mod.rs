@@ -7,6 +7,7 @@ pub mod bodies;
 pub mod bulk;
 pub mod events;
 pub mod fields;
+pub mod input;
 pub mod job;
 pub mod list;
 pub mod probe;

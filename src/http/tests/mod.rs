@@ -5,6 +5,7 @@ mod calls;
 mod codes;
 mod ends;
 mod events;
+mod questions;
 mod wire;
 
 use std::net::SocketAddr;

@@ -33,7 +33,12 @@ enum Wish {
     Delivered,
     Expire,
     Replay,
+    Ask(usize),
+    Answer(Vec<usize>, Action),
 }
+
+/// Keys of questions: more than there may be.
+const KEYS: usize = crate::job::QUESTIONS_MAX + 1;
 
 /// Which claim it names: mostly the current one.
 #[derive(Clone, Debug)]
@@ -56,7 +61,13 @@ fn progress() -> impl Strategy<Value = Progress> {
     })
 }
 
+/// Mostly one of a few.
+fn key() -> impl Strategy<Value = usize> {
+    prop_oneof![6 => 0..3_usize, 1 => 0..KEYS]
+}
+
 fn wish() -> impl Strategy<Value = Wish> {
+    let actions = prop_oneof![4 => Just(Action::Accept), 1 => Just(Action::Decline)];
     let class = prop_oneof![6 => Just(Class::Transient), 1 => Just(Class::Permanent), 1 => Just(Class::Fatal)];
     prop_oneof![
         12 => Just(Wish::Start),
@@ -69,6 +80,8 @@ fn wish() -> impl Strategy<Value = Wish> {
         2 => Just(Wish::Delivered),
         1 => Just(Wish::Expire),
         1 => Just(Wish::Replay),
+        4 => key().prop_map(Wish::Ask),
+        4 => (prop::collection::vec(key(), 1..4), actions).prop_map(|(keys, action)| Wish::Answer(keys, action)),
     ]
 }
 
@@ -160,6 +173,11 @@ impl Pair {
             Wish::Delivered => Command::Delivered { claim },
             Wish::Expire => Command::Expire,
             Wish::Replay => Command::Replay { as_job: JobId::from_u128(2) },
+            Wish::Ask(key) => ask(claim, &key.to_string()),
+            Wish::Answer(keys, action) => {
+                let keys: Vec<String> = keys.iter().map(usize::to_string).collect();
+                answer(&keys.iter().map(String::as_str).collect::<Vec<_>>(), *action)
+            }
         }
     }
 
@@ -207,6 +225,11 @@ impl Pair {
 
     /// Whatever has happened, a worker that does its work ends it.
     fn end(&mut self) {
+        for key in 0..KEYS {
+            for action in [Action::Accept, Action::Decline] {
+                self.happen(&Happening::Sent(Wish::Answer(vec![key], action), Which::Current));
+            }
+        }
         for wish in [Wish::Start, Wish::Complete] {
             if !self.life.job.status().is_terminal() {
                 let may_run_already = self.life.job.claim().is_some() && matches!(wish, Wish::Start);

@@ -8,6 +8,7 @@ mod machine;
 mod model;
 mod nouns;
 mod progress;
+mod questions;
 mod queue;
 mod queue_model;
 mod retry;
@@ -16,8 +17,8 @@ use std::sync::Arc;
 
 use super::machine::{Moment, apply, create, decide};
 use super::{
-    BodyRef, ClaimNo, Class, Command, Completion, End, Entry, Failing, Failure, Job, JobId, Millis, Part, Progress,
-    Refusal, Rules, Spec, Throttle, Timestamp,
+    Action, Answer, Asking, BodyRef, ClaimNo, Class, Command, Completion, End, Entry, Failing, Failure, Job, JobId,
+    Json, Millis, Part, Progress, Refusal, Rules, Spec, Throttle, Timestamp,
 };
 
 /// When the jobs of these tests are created.
@@ -146,6 +147,26 @@ fn log_of(claim: ClaimNo) -> BodyRef {
 fn partial(claim: ClaimNo, count: u64, bytes: &[u8]) -> Command {
     let body = BodyRef::of(Part::Partial, (claim.0 << 32) | count, bytes);
     Command::Partial { claim, body, inline: None }
+}
+
+/// Tells the bodies of one key from those of others.
+fn number_of(key: &str) -> u64 {
+    key.bytes().fold(0, |sum, byte| sum * 31 + u64::from(byte))
+}
+
+fn ask(claim: ClaimNo, key: &str) -> Command {
+    let asking = Asking { key: key.into(), message: "Which?".into(), schema: Json("{\"type\":\"object\"}".into()) };
+    let body = BodyRef::of(Part::Question, number_of(key), asking.to_json().as_bytes());
+    Command::Ask { claim, asking: Arc::new(asking), body }
+}
+
+/// Answers each of these, the same each time.
+fn answer(keys: &[&str], action: Action) -> Command {
+    let named = |key: &&str| {
+        let body = BodyRef::of(Part::Answer, number_of(key), format!("{key} {}", action.name()).as_bytes());
+        Answer { key: (*key).into(), action, body }
+    };
+    Command::Answer { by: "anna".into(), answers: keys.iter().map(named).collect() }
 }
 
 fn cancel() -> Command {

@@ -1,7 +1,9 @@
 //! The naive model of one job's life: counts and flags, told command by command, knowing nothing of entries.
 
 use super::*;
-use crate::job::{OnInterrupt, Status};
+use std::collections::BTreeMap;
+
+use crate::job::{OnInterrupt, QUESTIONS_MAX, Status};
 
 /// What a command makes of a job.
 #[derive(Debug, PartialEq, Eq)]
@@ -24,6 +26,10 @@ pub(super) struct Model {
     canceling: bool,
     delivered: bool,
     replayed: bool,
+    /// Whether an attempt holds the job.
+    runs: bool,
+    /// What was asked, and what was said to it.
+    questions: BTreeMap<Arc<str>, Option<Action>>,
     spec: Spec,
     rules: Rules,
 }
@@ -38,6 +44,8 @@ impl Model {
             canceling: false,
             delivered: false,
             replayed: false,
+            runs: false,
+            questions: BTreeMap::new(),
             spec,
             rules,
         }
@@ -45,7 +53,7 @@ impl Model {
 
     /// Attempts that count, the running one included.
     pub(super) fn attempts(&self) -> u32 {
-        self.failed + u32::from(self.status == Status::InProgress)
+        self.failed + u32::from(self.runs)
     }
 
     /// What has to come of a command at `now`; `delay` is what a retry would wait.
@@ -53,6 +61,7 @@ impl Model {
         let claim = match command {
             Command::Report { claim, .. }
             | Command::Partial { claim, .. }
+            | Command::Ask { claim, .. }
             | Command::Complete { claim, .. }
             | Command::Fail { claim, .. }
             | Command::Release { claim, .. }
@@ -61,9 +70,10 @@ impl Model {
             | Command::Interrupt { .. }
             | Command::Cancel { .. }
             | Command::Expire
+            | Command::Answer { .. }
             | Command::Replay { .. } => None,
         };
-        let runs = self.status == Status::InProgress;
+        let runs = self.runs;
         if claim.is_some_and(|claim| !runs || claim.0 != self.claims) {
             return Err(Refusal::StaleClaim);
         }
@@ -76,14 +86,18 @@ impl Model {
             Command::Expire if self.spec.expires_at.is_none_or(|expires_at| expires_at > now) => Err(Refusal::NotNow),
             Command::Delivered { .. } if !self.canceling => Err(Refusal::NotNow),
             Command::Report { .. } | Command::Partial { .. } => Ok(Verdict::Heard),
+            Command::Ask { asking, .. } => self.ask(&asking.key),
+            Command::Answer { answers, .. } => self.answer(answers),
+            Command::Start { .. } if self.status == Status::InputRequired => Err(Refusal::NotNow),
             Command::Start { .. } => {
                 self.claims += 1;
+                self.runs = true;
                 Ok(self.becomes(Status::InProgress))
             }
             Command::Cancel { .. } | Command::Expire if !runs => Ok(self.becomes(Status::Canceled)),
             Command::Cancel { .. } | Command::Expire => {
                 let already = std::mem::replace(&mut self.canceling, true);
-                Ok(if already { Verdict::Nothing } else { Verdict::Now(Status::InProgress) })
+                Ok(if already { Verdict::Nothing } else { self.becomes(Status::InProgress) })
             }
             Command::Delivered { .. } => {
                 let already = std::mem::replace(&mut self.delivered, true);
@@ -93,7 +107,48 @@ impl Model {
         }
     }
 
+    fn is_open(&self) -> bool {
+        self.questions.values().any(Option::is_none)
+    }
+
+    fn ask(&mut self, key: &Arc<str>) -> Result<Verdict, Refusal> {
+        if self.canceling || self.questions.contains_key(key) {
+            return Ok(Verdict::Nothing);
+        }
+        if self.questions.len() == QUESTIONS_MAX {
+            return Err(Refusal::TooManyQuestions);
+        }
+        self.questions.insert(key.clone(), None);
+        Ok(self.becomes(Status::InputRequired))
+    }
+
+    fn answer(&mut self, answers: &[Answer]) -> Result<Verdict, Refusal> {
+        let mut questions = self.questions.clone();
+        for Answer { key, action, .. } in answers {
+            match questions.get_mut(key) {
+                Some(said @ None) if !self.canceling => *said = Some(*action),
+                Some(Some(said)) if said == action && self.questions[key].is_some() => {}
+                Some(_) | None => return Err(Refusal::NotWaiting),
+            }
+        }
+        if questions == self.questions {
+            return Ok(Verdict::Nothing);
+        }
+        self.questions = questions;
+        Ok(match (self.is_open(), self.runs) {
+            (true, _) => Verdict::Now(Status::InputRequired),
+            (false, true) => self.becomes(Status::InProgress),
+            (false, false) => self.becomes(Status::Pending),
+        })
+    }
+
+    /// Back in the queue, or waiting for answers.
+    fn waits(&mut self) -> Verdict {
+        self.becomes(if self.is_open() { Status::InputRequired } else { Status::Pending })
+    }
+
     fn leave(&mut self, command: &Command, now: Timestamp, delay: Millis) -> Verdict {
+        self.runs = false;
         if self.canceling {
             return self.becomes(Status::Canceled);
         }
@@ -106,7 +161,7 @@ impl Model {
                 self.failed += 1;
                 let again = failing.failure.class == Class::Transient && self.failed < self.spec.max_attempts;
                 let in_time = self.spec.expires_at.is_none_or(|expires_at| now.plus(delay) < expires_at);
-                self.becomes(if again && in_time { Status::Pending } else { Status::Failed })
+                if again && in_time { self.waits() } else { self.becomes(Status::Failed) }
             }
             Command::Interrupt { charged } => {
                 if self.rules.on_interrupt == OnInterrupt::Fail {
@@ -114,9 +169,9 @@ impl Model {
                 }
                 self.charged += u32::from(*charged);
                 let too_often = *charged && self.charged >= self.rules.retry.max_interruptions;
-                self.becomes(if too_often { Status::Failed } else { Status::Pending })
+                if too_often { self.becomes(Status::Failed) } else { self.waits() }
             }
-            _ => self.becomes(Status::Pending),
+            _ => self.waits(),
         }
     }
 

@@ -51,7 +51,7 @@ fn result(head: &Head) -> Result<Option<BodyRef>, Stop> {
         State::Completed(completion) => Ok(completion.result.or(completion.content)),
         State::Failed { .. } => told(why_failed(head)),
         State::Canceled { .. } => told(why_canceled(head)),
-        State::Pending | State::InProgress { .. } => {
+        State::Pending | State::InProgress { .. } | State::InputRequired => {
             let status = head.job.status().name();
             told(format!(
                 "The job {id} is {status} and has no result yet. Call wait_for_jobs with jobIds [{id}] first."

@@ -91,10 +91,10 @@ fn line(head: &Head) -> Value {
 }
 
 /// How far a job is, or what came of it, in a few words on one line.
-fn note(head: &Head) -> Option<String> {
+pub(in crate::mcp) fn note(head: &Head) -> Option<String> {
     let progress = head.job.progress.as_ref();
     let note = match &head.job.state {
-        State::Pending | State::InProgress { .. } => progress?.message.as_ref()?.to_string(),
+        State::Pending | State::InProgress { .. } | State::InputRequired => progress?.message.as_ref()?.to_string(),
         State::Completed(completion) => completion.summary.to_string(),
         State::Failed { .. } => why_failed(head),
         State::Canceled { .. } => why_canceled(head),

@@ -12,9 +12,9 @@ use super::reply::{Members, push_text};
 use super::rpc::{self, Error, INVALID_PARAMS};
 use super::tools::Call;
 use super::work::Outcome;
-use super::{Endpoint, refusal};
-use crate::job::{BodyRef, Head, JobId, Millis, Rules};
-use crate::service::{Bodies, Catalogue, JobView, Refused, TaskSupport, Tool, Viewer};
+use super::{Endpoint, refusal, view};
+use crate::job::{Head, JobId, Millis, Rules};
+use crate::service::{Catalogue, JobView, Refused, TaskSupport, Tool, Viewer};
 
 mod cancel_job;
 mod get_job;
@@ -22,6 +22,7 @@ mod list_jobs;
 mod wait_for_jobs;
 
 pub use list_jobs::LIST_MAX;
+pub(super) use list_jobs::note;
 pub(super) use wait_for_jobs::Watch;
 pub use wait_for_jobs::{JOBS_MAX, TIMEOUT_DEFAULT_MS, TIMEOUT_MAX_MS};
 
@@ -177,41 +178,8 @@ impl Context<'_> {
     }
 
     /// The job as contract 1 has it, without the payload; its result and partial as far as `budget` bytes go.
-    async fn view(&self, head: &Head, budget: &mut u64) -> Result<JobView, Refused> {
-        let bodies = Bodies {
-            payload: None,
-            result: self.body(head, result_of(head), budget).await?,
-            partial: self.body(head, head.job.partial, budget).await?,
-        };
-        Ok(JobView::new(head, bodies, &self.endpoint.links))
-    }
-
-    async fn body(
-        &self,
-        head: &Head,
-        name: Option<BodyRef>,
-        budget: &mut u64,
-    ) -> Result<Option<Box<serde_json::value::RawValue>>, Refused> {
-        let Some(name) = name.filter(|name| name.len <= *budget) else { return Ok(None) };
-        *budget -= name.len;
-        let bytes = match self.endpoint.service.body(head.job.id(), name, 0, usize::MAX).await {
-            // A newer partial has taken its place.
-            Err(Refused::NoSuchJob) => return Ok(None),
-            other => other?,
-        };
-        let text = String::from_utf8(bytes.to_vec()).unwrap_or_default();
-        Ok(serde_json::value::RawValue::from_string(text).ok())
-    }
-}
-
-/// The name of a completed job's result.
-fn result_of(head: &Head) -> Option<BodyRef> {
-    match &head.job.state {
-        crate::job::State::Completed(completion) => completion.result,
-        crate::job::State::Pending
-        | crate::job::State::InProgress { .. }
-        | crate::job::State::Failed { .. }
-        | crate::job::State::Canceled { .. } => None,
+    async fn view(&self, head: &Arc<Head>, budget: &mut u64) -> Result<JobView, Refused> {
+        view::of(self.endpoint, head, budget).await
     }
 }
 

@@ -3,6 +3,7 @@
 mod calls;
 mod helpers;
 mod ladders;
+mod library;
 mod occurrences;
 mod results;
 mod rig;

@@ -224,7 +224,7 @@ fn finish(work: &LocalWork, claim: &Claim, outcome: Outcome) {
 fn run(work: &LocalWork, held: &Arc<Held>) {
     while let Ok(claims) = work.claim(1) {
         for claim in claims {
-            let payload = work.payload(&claim).expect("a payload");
+            let payload = work.body(&claim, claim.payload).expect("a payload");
             let deed: Value = serde_json::from_slice(&payload).expect("JSON");
             if deed["hold"] == true {
                 held.claims().push(claim);

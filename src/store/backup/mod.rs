@@ -150,7 +150,8 @@ pub fn inspect(input: impl std::io::Read) -> Result<(Header, Trailer), Refusal> 
 pub(in crate::store) fn named(entry: &Entry) -> Vec<BodyRef> {
     match entry {
         Entry::Created { spec, .. } => vec![spec.payload],
-        Entry::Partial { body, .. } => vec![*body],
+        Entry::Partial { body, .. } | Entry::Asked { body, .. } => vec![*body],
+        Entry::Answered { answers, .. } => answers.iter().map(|answer| answer.body).collect(),
         Entry::Completed { completion, log, .. } => {
             completion.result.into_iter().chain(completion.content).chain(*log).collect()
         }

@@ -257,7 +257,7 @@ impl Replay {
 /// Whether such a body is one JSON value.
 pub fn is_json(part: Part) -> bool {
     match part {
-        Part::Payload | Part::Result | Part::Content | Part::Partial => true,
+        Part::Payload | Part::Result | Part::Content | Part::Partial | Part::Question | Part::Answer => true,
         Part::Log => false,
     }
 }
@@ -280,7 +280,9 @@ fn check_entry(job: JobId, entry: &Entry) -> Result<(), String> {
     }
     match entry {
         Entry::Created { spec, .. } if spec.id != job => Err(format!("it creates job {}, not {job}", spec.id)),
-        Entry::Partial { inline: Some(Json(text)), .. } | Entry::Completed { inline: Some(Json(text)), .. } => {
+        Entry::Partial { inline: Some(Json(text)), .. }
+        | Entry::Completed { inline: Some(Json(text)), .. }
+        | Entry::Asked { schema: Json(text), .. } => {
             let one_line = !text.contains(['\n', '\r']);
             let value = serde_json::from_str::<IgnoredAny>(text).is_ok();
             if one_line && value { Ok(()) } else { Err("what it carries inline is not one line of JSON".into()) }
@@ -297,7 +299,8 @@ fn check_entry(job: JobId, entry: &Entry) -> Result<(), String> {
         | Entry::Completed { .. }
         | Entry::Failed { .. }
         | Entry::Canceled { .. }
-        | Entry::Replayed { .. } => Ok(()),
+        | Entry::Replayed { .. }
+        | Entry::Answered { .. } => Ok(()),
     }
 }
 

@@ -7,8 +7,9 @@ use proptest::prelude::*;
 use super::super::chunk::{CHUNK_MAX, Chunk, Chunks, Item};
 use super::*;
 use crate::job::{
-    BodyRef, ClaimNo, Class, Completion, End, Entry, Epoch, Failure, Job, JobId, Json, Key, LastError, Logged, Millis,
-    Part, Place, Position, Progress, Receipt, Spec, State, Timestamp, Trail,
+    Action, Answer, BodyRef, ClaimNo, Class, Completion, End, Entry, Epoch, Failure, Job, JobId, Json, Key, LastError,
+    Logged, Mark, Millis, Part, Place, Position, Progress, Question, Questions, Receipt, Spec, Standing, State,
+    Timestamp, Trail,
 };
 
 fn spec() -> Arc<Spec> {
@@ -72,7 +73,36 @@ fn job(state: State) -> Job {
             stopped_at: None,
         })),
         logs: vec![body(Part::Log, 1)],
+        questions: Questions::default(),
     }
+}
+
+/// A record of a job that waits for one of two answers.
+fn asked() -> Job {
+    let standings = [
+        Standing::Answered { action: Action::Decline, body: body(Part::Answer, 1 << 32 | 1) },
+        Standing::Open { body: body(Part::Question, 1 << 32 | 2), asked_at: Timestamp(8) },
+    ];
+    let keyed = |(key, standing)| Question { mark: Mark::of(key), standing };
+    let questions: Vec<Question> = ["size", "colour"].into_iter().zip(standings).map(keyed).collect();
+    Job { questions: questions.into(), ..job(State::InputRequired) }
+}
+
+/// The entries of questions: they came later than the others.
+fn entries_of_questions() -> Vec<Entry> {
+    vec![
+        Entry::Asked {
+            claim: ClaimNo(2),
+            key: "size".into(),
+            message: "Which?".into(),
+            schema: Json("{}".into()),
+            body: body(Part::Question, 1 << 32 | 1),
+        },
+        Entry::Answered {
+            by: "ann".into(),
+            answers: vec![Answer { key: "size".into(), action: Action::Accept, body: body(Part::Answer, 1 << 32 | 1) }],
+        },
+    ]
 }
 
 /// One entry of each kind.
@@ -112,6 +142,10 @@ fn entries() -> Vec<Entry> {
 }
 
 fn logged() -> Vec<Logged> {
+    positioned(entries())
+}
+
+fn positioned(entries: Vec<Entry>) -> Vec<Logged> {
     let spec = spec();
     let of = |(n, entry): (usize, Entry)| Logged {
         position: Position(1_000 + n as u64),
@@ -122,7 +156,7 @@ fn logged() -> Vec<Logged> {
         tags: spec.tags.clone(),
         entry,
     };
-    entries().into_iter().enumerate().map(of).collect()
+    entries.into_iter().enumerate().map(of).collect()
 }
 
 fn chunks(entries: &[Logged]) -> Vec<(Position, Vec<u8>)> {
@@ -155,6 +189,8 @@ fn records() -> Vec<(String, Vec<u8>)> {
     records.push(("block".into(), encode(Kind::Block, &(1..=64).map(Position).collect::<Vec<_>>())));
     records.push(("epoch".into(), encode(Kind::Own, &Epoch(0xfeed_beef))));
     records.push(("standing".into(), encode(Kind::Own, &(7_u64, 900_u64))));
+    records.push(("head asked".into(), buffer.head(&asked(), &trail).to_vec()));
+    records.push(("chunk of questions".into(), chunks(&positioned(entries_of_questions())).remove(0).1));
     records
 }
 
@@ -179,20 +215,24 @@ fn records_come_back_as_they_were_written() {
     for ((_, bytes), (_, state)) in records().iter().zip(states()) {
         assert_eq!(head(bytes), Ok(Head { job: job(state), trail: trail.clone() }));
     }
-    let (first, bytes) = chunks(&logged()).remove(0);
-    let chunk = Chunk::decode(first, &bytes).expect("a chunk");
-    assert_eq!(chunk.entries, logged());
+    for entries in [entries(), entries_of_questions()] {
+        let (first, bytes) = chunks(&positioned(entries.clone())).remove(0);
+        let chunk = Chunk::decode(first, &bytes).expect("a chunk");
+        assert_eq!(chunk.entries, positioned(entries));
+    }
+    let bytes = Buffer::default().head(&asked(), &trail).to_vec();
+    assert_eq!((bytes[0], head(&bytes)), (Kind::Asked as u8, Ok(Head { job: asked(), trail })));
 }
 
 #[test]
 fn another_version_is_refused_by_its_first_byte() {
     let mut buffer = Buffer::default();
     let mut bytes = buffer.head(&job(State::Pending), &Trail::default()).to_vec();
-    bytes[0] = 0x12;
-    assert_eq!(head(&bytes), Err(Damage::Foreign { found: 0x12, wanted: Kind::Head }));
+    bytes[0] = 0x13;
+    assert_eq!(head(&bytes), Err(Damage::Foreign { found: 0x13, wanted: Kind::Head }));
     let Error::Corrupt { at, why } = head(&bytes).expect_err("foreign").at("here") else { panic!("another error") };
     assert_eq!(at, "here");
-    assert!(why.contains("0x12") && why.contains("0x11"), "{why}");
+    assert!(why.contains("0x13") && why.contains("0x11"), "{why}");
     assert_eq!(head(&[]), Err(Damage::Foreign { found: 0, wanted: Kind::Head }));
 }
 
@@ -200,7 +240,7 @@ fn another_version_is_refused_by_its_first_byte() {
 fn every_cut_and_every_flipped_bit_is_noticed() {
     for (name, bytes) in records() {
         let broken = |bytes: &[u8]| match name.as_str() {
-            "chunk" => Chunk::decode(Position(1_000), bytes).is_err(),
+            "chunk" | "chunk of questions" => Chunk::decode(Position(1_000), bytes).is_err(),
             "row" => decode::<Row>(Kind::Row, bytes).is_err(),
             "key" => decode::<JobId>(Kind::Key, bytes).is_err(),
             "block" => decode::<Vec<Position>>(Kind::Block, bytes).is_err(),

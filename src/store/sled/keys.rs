@@ -40,12 +40,14 @@ pub const fn part(part: Part) -> u8 {
         Part::Content => 2,
         Part::Partial => 3,
         Part::Log => 4,
+        Part::Question => 5,
+        Part::Answer => 6,
     }
 }
 
 /// The part with that number.
 pub fn part_numbered(number: u8) -> Option<Part> {
-    let all = [Part::Payload, Part::Result, Part::Content, Part::Partial, Part::Log];
+    let all = [Part::Payload, Part::Result, Part::Content, Part::Partial, Part::Log, Part::Question, Part::Answer];
     all.into_iter().find(|p| part(*p) == number)
 }
 

@@ -44,13 +44,17 @@ pub enum Deed {
     Cancel,
     /// One that waits for its time and is canceled.
     CancelDelayed,
+    /// One whose questions are answered while its attempt waits.
+    Ask,
+    /// One whose attempt is given back before they are.
+    AskAndLeave,
     /// A session is opened.
     Session,
 }
 
 impl Deed {
     /// Every one of them.
-    pub const ALL: [Self; 9] = [
+    pub const ALL: [Self; 11] = [
         Self::Noop,
         Self::Progress,
         Self::Partial,
@@ -59,6 +63,8 @@ impl Deed {
         Self::Replay,
         Self::Cancel,
         Self::CancelDelayed,
+        Self::Ask,
+        Self::AskAndLeave,
         Self::Session,
     ];
 
@@ -71,6 +77,8 @@ impl Deed {
             Self::Large => json!({"do": "echo", "text": "large", "bytes": LARGE}),
             Self::Fail => json!({"do": "fail", "times": 2}),
             Self::Replay => json!({"do": "fail", "times": 9, "class": "permanent"}),
+            Self::Ask => json!({"do": "ask", "keys": ["a", "b"], "hold_ms": ENDLESS_MS}),
+            Self::AskAndLeave => json!({"do": "ask", "keys": ["a", "b"], "hold_ms": 0}),
             Self::Cancel | Self::CancelDelayed => json!({"do": "sleep", "ms": ENDLESS_MS}),
         }
     }
@@ -102,10 +110,15 @@ impl Driver {
             Deed::Noop | Deed::Progress | Deed::Partial | Deed::Large | Deed::Fail => {
                 self.submit(key, &payload, way)?
             }
-            Deed::Replay | Deed::Cancel | Deed::Session => self.submit(key, &payload, way)?,
+            Deed::Replay | Deed::Cancel | Deed::Ask | Deed::AskAndLeave | Deed::Session => {
+                self.submit(key, &payload, way)?
+            }
         };
         if matches!(deed, Deed::Cancel | Deed::CancelDelayed) {
             self.cancel(&id, way)?;
+        }
+        if matches!(deed, Deed::Ask | Deed::AskAndLeave) {
+            self.answer_all(&id)?;
         }
         self.wait(&id)?;
         if deed == Deed::Replay {
@@ -153,6 +166,22 @@ impl Driver {
             }
         };
         self.story.open().told_state(&job);
+        Ok(())
+    }
+
+    /// Answers what a job asks, from its beginning to its end, or until the server is gone; what was answered before once more.
+    pub fn answer_all(&self, id: &str) -> Told<()> {
+        let stream = self.client.try_stream(&format!("/api/jobs/{id}/events"), None).map_err(|_| Gone)?;
+        for event in stream {
+            self.story.open().saw(&event.data);
+            for question in event.data["payload"]["questions"].as_array().into_iter().flatten() {
+                let key = text(question, "key");
+                let answers = json!({key.as_str(): {"action": "accept", "content": {"to": key.as_str()}}});
+                let job = self.post(&format!("/api/jobs/{id}/input"), &json!({"answers": answers}), &[200])?;
+                self.story.open().given.insert((id.to_owned(), key));
+                self.story.open().told_state(&job);
+            }
+        }
         Ok(())
     }
 

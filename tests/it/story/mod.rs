@@ -75,6 +75,8 @@ pub struct Story {
     pub replays: BTreeMap<String, Option<String>>,
     /// Receipts of cancels that were told, by job.
     pub receipts: BTreeMap<String, Value>,
+    /// Answers that were taken: job and key.
+    pub given: BTreeSet<(String, String)>,
     /// How jobs ended, by job.
     pub ends: BTreeMap<String, Value>,
     /// Every event that was ever seen, by position: its job, and the event as it came.

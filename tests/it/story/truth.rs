@@ -37,6 +37,7 @@ pub fn compare(driver: &Driver, kept: Kept) -> Result<(), String> {
         return Err(format!("nothing was removed, and a reader was told {reset}"));
     }
     jobs_are_there(&story, &said, kept)?;
+    answers_are_there(&driver.client, &story)?;
     replays_are_linked(&story, &said)?;
     events_are_there(driver, &story, &said, kept)?;
     readings_are_whole(&story, &said)?;
@@ -47,6 +48,7 @@ pub fn compare(driver: &Driver, kept: Kept) -> Result<(), String> {
 pub fn settle(driver: &Driver, kept: Kept) -> Result<(), String> {
     ask_again(driver)?;
     for id in listen(driver)?.jobs.into_values().filter(|job| !is_over(job)).map(|job| text(&job, "id")) {
+        driver.answer_all(&id).map_err(|gone| format!("{gone:?} while the questions of {id} were answered"))?;
         driver.wait(&id).map_err(|gone| format!("{gone:?} while {id} was waited for"))?;
     }
     compare(driver, kept)?;
@@ -246,6 +248,19 @@ fn readings_are_whole(story: &Story, said: &Said) -> Result<(), String> {
     Ok(())
 }
 
+/// An answer that was taken stays: another one to the same question is refused.
+fn answers_are_there(client: &Client, story: &Story) -> Result<(), String> {
+    for (id, key) in &story.given {
+        let other = json!({"answers": {key.as_str(): {"action": "decline"}}});
+        let answer = client.try_post(&format!("/api/jobs/{id}/input"), &other).map_err(|why| why.to_string())?;
+        // A job that was forgotten was missed before, if it should be there.
+        if !matches!(answer.status, 409 | 404) {
+            return Err(format!("the answer to {key} of {id} is lost: {answer:?}"));
+        }
+    }
+    Ok(())
+}
+
 /// No job has two ends, or anything after its end.
 fn one_end_each(story: &Story) -> Result<(), String> {
     let mut over: HashMap<&str, &str> = HashMap::new();
@@ -270,10 +285,15 @@ fn as_it_should_be(client: &Client, payload: &Value, job: &Value) -> Result<(), 
     if job["status"] != wanted {
         return Err(format!("{payload} should be {wanted}: {job}"));
     }
-    if payload["do"] != "echo" {
+    if payload["do"] != "echo" && payload["do"] != "ask" {
         return Ok(());
     }
     let result = get(client, &format!("/api/jobs/{}/result", text(job, "id")))?;
+    if payload["do"] == "ask" {
+        let said: Vec<&Value> =
+            result.as_array().into_iter().flatten().map(|answer| &answer["content"]["to"]).collect();
+        return if said == ["a", "b"] { Ok(()) } else { Err(format!("the answers are others: {result}")) };
+    }
     let bytes = payload["bytes"].as_u64().and_then(|bytes| usize::try_from(bytes).ok()).unwrap_or_default();
     let is_whole = result.as_str().is_some_and(|text| text.len() == bytes && text.starts_with("large"));
     if is_whole { Ok(()) } else { Err(format!("the result of {job} is another one")) }

@@ -3,8 +3,8 @@
 use std::sync::Arc;
 
 use longhaul::job::{
-    BodyRef, ClaimNo, Class, Command, Completion, End, Entry, Failing, Failure, Job, JobId, Json, Key, Millis,
-    OnInterrupt, Part, Progress, RetryPolicy, Rules, Spec, Throttle, Timestamp,
+    Action, Answer, Asking, BodyRef, ClaimNo, Class, Command, Completion, End, Entry, Failing, Failure, Job, JobId,
+    Json, Key, Millis, OnInterrupt, Part, Progress, RetryPolicy, Rules, Spec, Throttle, Timestamp,
 };
 
 use super::super::pieces::Pieces;
@@ -140,9 +140,24 @@ fn claim(pieces: &mut Pieces<'_>, job: &Job) -> ClaimNo {
     }
 }
 
+/// One of more keys than there may be, mostly of a few.
+fn key(pieces: &mut Pieces<'_>) -> Arc<str> {
+    let most = pieces.one_of(&[3, 3, 40]);
+    format!("k{}", pieces.below(most)).into()
+}
+
+fn answers(pieces: &mut Pieces<'_>) -> Vec<Answer> {
+    let answer = |pieces: &mut Pieces<'_>| Answer {
+        key: key(pieces),
+        action: pieces.one_of(&[Action::Accept, Action::Decline, Action::Cancel]),
+        body: body(pieces, Part::Answer),
+    };
+    (0..=pieces.below(3)).map(|_| answer(pieces)).collect()
+}
+
 pub fn command(pieces: &mut Pieces<'_>, job: &Job) -> Command {
     let claim = claim(pieces, job);
-    match pieces.below(16) {
+    match pieces.below(19) {
         0..=3 => Command::Start { worker: text(pieces) },
         4..=6 => Command::Report { claim, progress: progress(pieces) },
         7 => Command::Partial { claim, body: body(pieces, Part::Partial), inline: json(pieces) },
@@ -159,6 +174,11 @@ pub fn command(pieces: &mut Pieces<'_>, job: &Job) -> Command {
             pieces.one_of(&[Command::Expire, cancel])
         }
         14 => Command::Delivered { claim },
+        16 | 17 => {
+            let asking = Asking { key: key(pieces), message: text(pieces), schema: Json("{}".into()) };
+            Command::Ask { claim, asking: Arc::new(asking), body: body(pieces, Part::Question) }
+        }
+        18 => Command::Answer { by: "ann".into(), answers: answers(pieces) },
         _ => Command::Replay { as_job: JobId::from_u128(7) },
     }
 }
@@ -167,7 +187,7 @@ pub fn command(pieces: &mut Pieces<'_>, job: &Job) -> Command {
 pub fn entry(pieces: &mut Pieces<'_>, job: &Job) -> Entry {
     let claim = claim(pieces, job);
     let attempt = if pieces.coin() { job.attempts.saturating_add(1) } else { number(pieces) };
-    match pieces.below(13) {
+    match pieces.below(15) {
         0 => Entry::Created { spec: job.spec.clone(), run_at: None },
         1 => Entry::Started { claim, attempt, max_attempts: number(pieces), worker: text(pieces) },
         2 => Entry::Progress(Progress { percent: None, ..progress(pieces) }),
@@ -206,6 +226,14 @@ pub fn entry(pieces: &mut Pieces<'_>, job: &Job) -> Entry {
             reason: text(pieces),
             log: log(pieces),
         },
+        13 => Entry::Asked {
+            claim,
+            key: key(pieces),
+            message: text(pieces),
+            schema: Json("{}".into()),
+            body: body(pieces, Part::Question),
+        },
+        14 => Entry::Answered { by: text(pieces), answers: answers(pieces) },
         _ => Entry::Replayed { as_job: JobId::from_u128(7) },
     }
 }

@@ -11,7 +11,7 @@ use crossbeam_channel::{Receiver, Sender};
 use crate::core::LocalWork;
 use crate::handler::{Handler, RunContext, stopped};
 use crate::job::{ClaimNo, Class, End, Failing, Failure, JobId, Millis, Outcome, Output, Progress};
-use crate::work::{Claim, Closed, Leave, NoPayload, Report, WorkSource};
+use crate::work::{Claim, Closed, Leave, NoBody, Report, WorkSource};
 
 /// An attempt: its job and its claim number.
 pub type Attempt = (JobId, ClaimNo);
@@ -102,8 +102,8 @@ impl WorkSource for Post {
         Err(Closed)
     }
 
-    fn payload(&self, claim: &Claim) -> Result<Bytes, NoPayload> {
-        self.work.payload(claim)
+    fn body(&self, claim: &Claim, name: crate::job::BodyRef) -> Result<Bytes, NoBody> {
+        self.work.body(claim, name)
     }
 
     fn report(&self, claim: &Claim, report: Report) {

@@ -69,7 +69,7 @@ impl Steps {
     /// Acts on a job.
     pub fn act(&self, job: JobId, command: Command) -> oneshot::Receiver<Result<Arc<Head>, ActRefusal>> {
         let (reply, answer) = oneshot::channel();
-        self.send(Inner::Act { job, command, reply });
+        self.send(Inner::Act { job, command, bodies: Vec::new(), reply });
         answer
     }
 

@@ -167,7 +167,7 @@ fn a_panic_beside_the_program_ends_the_program() {
         fn claim(&self, _: usize) -> Result<Vec<Claim>, crate::work::Closed> {
             Err(crate::work::Closed)
         }
-        fn payload(&self, _: &Claim) -> Result<Bytes, crate::work::NoPayload> {
+        fn body(&self, _: &Claim, _: crate::job::BodyRef) -> Result<Bytes, crate::work::NoBody> {
             Ok(Bytes::new())
         }
         fn report(&self, _: &Claim, report: Report) {

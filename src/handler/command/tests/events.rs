@@ -93,6 +93,7 @@ fn a_known_line_that_is_malformed_is_kept_in_the_log_unless_it_is_the_end() {
     assert_eq!((ran.reports.len(), ran.log.lines().count()), (0, 3));
     for line in [
         r#"{"type":"result","content":{}}"#,
+        r#"{"type":"result","content":[{"type":"image","data":"?","mimeType":"image/png"}]}"#,
         r#"{"type":"result","is_error":"no"}"#,
         r#"{"type":"error","message":"no class"}"#,
         r#"{"type":"error","class":"sad","message":"x"}"#,
@@ -133,14 +134,6 @@ fn what_is_told_after_the_end_is_only_logged() {
     );
     assert_eq!((ran.data(), ran.reports.len()), (json!(1), 0));
     assert!(ran.log.ends_with("cleaning up\n") && ran.log.lines().count() == 3, "{}", ran.log);
-}
-
-#[test]
-fn a_question_ends_the_job_as_a_protocol_error() {
-    let ask = r#"echo '{"type":"ask","key":"k","message":"m","schema":{}}'; cat; exec sleep 600"#;
-    let ran = run(script(ask, Form::Events), "{}");
-    assert_eq!((ran.failure().0, ran.failure().1), (Class::Fatal, "protocol_error"));
-    assert!(ran.failure().2.contains("question"));
 }
 
 #[test]

@@ -59,8 +59,14 @@ fn a_call_tool_result_is_taken_as_such() {
     let output = ran.output();
     assert_eq!(output.content.as_deref(), Some(&br#"[{"type":"text","text":"hi"}]"#[..]));
     assert_eq!((ran.data(), output.is_error), (serde_json::json!({"a": 1}), true));
-    let ran = json(r#"echo '{"content": [{"type": "text", "text": "one"}, {"type": "image"}, {"text": "two"}]}'"#);
+    let ran = json(
+        r#"echo '{"content": [{"type": "text", "text": "one"}, {"type": "image", "data": "AA==", "mimeType": "image/png"}, {"type": "text", "text": "two"}]}'"#,
+    );
     assert_eq!(ran.data(), "one\ntwo");
+    let ran = json(r#"echo '{"content": [{"type": "text", "text": "one"}, {"type": "image"}]}'"#);
+    let (class, code, message) = ran.failure();
+    assert_eq!((class, code), (Class::Fatal, "protocol_error"));
+    assert!(message.contains("content[1].data: expected Base64"), "{message}");
     let ran = json(r#"echo '{"content": "just a field"}'"#);
     assert_eq!((ran.data(), &ran.output().content), (serde_json::json!({"content": "just a field"}), &None));
 }

@@ -2,6 +2,7 @@
 //!
 //! Children live in real time, so these tests use the system's clock; they wait for what happens, never for a while.
 
+mod asking;
 mod ending;
 mod events;
 mod forms;
@@ -25,6 +26,7 @@ fn script(text: &str, output: Form) -> Settings {
         cwd: None,
         transient_exit_codes: Vec::new(),
         permanent_exit_codes: Vec::new(),
+        ask_hold: Millis::seconds(60),
         cancel_grace: Millis::seconds(60),
         max_result: 1024 * 1024,
     }
@@ -56,12 +58,34 @@ fn run_claim(
     check: Option<Check>,
     beside: impl FnOnce(&Recorder),
 ) -> Ran {
+    run_with(Recorder::default(), claim, settings, payload, check, beside)
+}
+
+/// The same with a source that has something already.
+fn run_with(
+    recorder: Recorder,
+    claim: &Claim,
+    settings: Settings,
+    payload: &str,
+    check: Option<Check>,
+    beside: impl FnOnce(&Recorder),
+) -> Ran {
+    run_by(Arc::new(System), recorder, claim, settings, payload, check, beside)
+}
+
+fn run_by(
+    clock: Arc<dyn Clock>,
+    recorder: Recorder,
+    claim: &Claim,
+    settings: Settings,
+    payload: &str,
+    check: Option<Check>,
+    beside: impl FnOnce(&Recorder),
+) -> Ran {
     let program = Program::new(settings, check).expect("a good command");
     let payload = Bytes::copy_from_slice(payload.as_bytes());
-    let recorder = Recorder::default();
     let outcome = std::thread::scope(|scope| {
         let running = scope.spawn(|| {
-            let clock: Arc<dyn Clock> = Arc::new(System);
             let context = RunContext::new(&recorder, claim, &clock);
             let outcome = program.run(claim, &payload, &context);
             recorder.keep_log(context.into_log());
@@ -78,6 +102,7 @@ impl Ran {
         match &self.outcome {
             Outcome::Done(output) => output,
             Outcome::Failed(failing) => panic!("failed: {:?}, log: {}", failing.failure, self.log),
+            Outcome::Asked => panic!("asked"),
         }
     }
 
@@ -89,6 +114,7 @@ impl Ran {
         match &self.outcome {
             Outcome::Done(output) => panic!("done: {output:?}"),
             Outcome::Failed(failing) => failing,
+            Outcome::Asked => panic!("asked"),
         }
     }
 

@@ -8,8 +8,8 @@ use std::sync::Arc;
 use bytes::Bytes;
 
 use crate::job::{
-    BODY_SMALL_MAX, Body, BodyRef, ClaimNo, Class, End, Entry, Epoch, Failure, Head, JobId, Logged, Part, Position,
-    Progress, Spec, State, Timestamp,
+    Action, Answer, Asking, BODY_SMALL_MAX, Body, BodyRef, ClaimNo, Class, End, Entry, Epoch, Failure, Head, JobId,
+    Json, Logged, Part, Position, Progress, QUESTIONS_MAX, Spec, State, Timestamp,
 };
 use crate::store::conformance::story::{Story, body, job_with, key, positions};
 use crate::store::{Bounds, Pin, Store};
@@ -73,6 +73,7 @@ impl World {
         match &story.head().job.state {
             State::Pending => self.start_or_cancel(&mut story),
             State::InProgress { .. } => self.go_on(&mut story),
+            State::InputRequired => self.answer(&mut story),
             State::Completed(_) | State::Failed { .. } | State::Canceled { .. } => return self.after_the_end(at),
         }
         self.stories[at] = story;
@@ -115,7 +116,7 @@ impl World {
         let size = self.size();
         let value = self.json(size);
         let log = body(Part::Log, claim.0, &Bytes::from(format!("it said {}", "é".repeat(size / 3))));
-        match self.below(6) {
+        match self.below(9) {
             0 => {
                 let percent = Some(f64::from(self.below(1_000) as u32) / 7.0);
                 self.put(story, vec![Entry::Progress(Progress { percent, ..Progress::default() })], Vec::new());
@@ -131,8 +132,41 @@ impl World {
                 let entry = Entry::Retrying { claim, end, failure, retry, max_attempts, next_at, log: log_name };
                 self.put(story, vec![entry], vec![log]);
             }
+            5 if job.questions.are_open() => self.answer(story),
+            5 | 6 => self.ask(story, claim),
+            7 => {
+                let entry = Entry::Released { claim, log: Some(log.name) };
+                self.put(story, vec![entry], vec![log]);
+            }
             _ => self.end(story, claim, &value, log),
         }
+    }
+
+    fn ask(&mut self, story: &mut Story, claim: ClaimNo) {
+        let number = story.head().job.questions.all().len() as u64;
+        if number == QUESTIONS_MAX as u64 {
+            return;
+        }
+        let schema = Json("{\"type\":\"object\"}".into());
+        let asking = Asking { key: number.to_string().into(), message: "Which?\u{0}".into(), schema };
+        let words = body(Part::Question, number, &asking.to_json().into());
+        let Asking { key, message, schema } = asking;
+        self.put(story, vec![Entry::Asked { claim, key, message, schema, body: words.name }], vec![words]);
+    }
+
+    /// Answers one open question, or some.
+    fn answer(&mut self, story: &mut Story) {
+        let job = story.head().job.clone();
+        let open: Vec<u64> = job.questions.open().map(|(name, _)| name.seq).collect();
+        let some = 1 + self.below(open.len() as u64) as usize;
+        let (mut answers, mut bodies) = (Vec::new(), Vec::new());
+        for number in open.into_iter().take(some) {
+            let size = self.below(6_000) as usize;
+            let said = body(Part::Answer, number, &self.json(size));
+            answers.push(Answer { key: number.to_string().into(), action: Action::Accept, body: said.name });
+            bodies.push(said);
+        }
+        self.put(story, vec![Entry::Answered { by: "ann".into(), answers }], bodies);
     }
 
     fn end(&mut self, story: &mut Story, claim: ClaimNo, value: &Bytes, log: Body) {

@@ -254,6 +254,7 @@ fn differences(a: &Job, b: &Job) -> Vec<&'static str> {
         error,
         cancel,
         logs,
+        questions,
     } = a;
     let same = [
         ("spec", *spec == b.spec),
@@ -274,6 +275,7 @@ fn differences(a: &Job, b: &Job) -> Vec<&'static str> {
         ("error", *error == b.error),
         ("cancel", *cancel == b.cancel),
         ("logs", *logs == b.logs),
+        ("questions", *questions == b.questions),
     ];
     same.into_iter().filter(|(_, same)| !same).map(|(name, _)| name).collect()
 }

@@ -1,0 +1,23 @@
+//! What this server offers, as `initialize` and `server/discover` say it.
+//!
+//! In: an endpoint and a revision. Out: the JSON of its capabilities: what is not named is answered as a method that is not offered.
+
+use serde_json::{Value, json};
+
+use super::Endpoint;
+use super::era::Revision;
+
+/// The capabilities as one JSON object.
+pub(super) fn offered(endpoint: &Endpoint, revision: Revision) -> Value {
+    let mut offered = json!({ "tools": {}, "resources": { "subscribe": true }, "completions": {} });
+    if !endpoint.prompts.is_empty() {
+        offered["prompts"] = json!({});
+    }
+    if !revision.is_modern() {
+        // In 2026-07-28 log lines need no method, so there is nothing to declare.
+        offered["logging"] = json!({});
+    } else if endpoint.events.enabled {
+        endpoint.events.dialect.announce(&mut offered);
+    }
+    offered
+}

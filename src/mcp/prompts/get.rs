@@ -1,0 +1,136 @@
+//! `prompts/get`: a prompt's messages, with its places filled in.
+//!
+//! In: a name and arguments as written. Out: messages; or, in the revision that has them, questions for arguments that are missing.
+
+use serde_json::{Map, Value, json};
+
+use super::ask::{Said, responses};
+use super::{Argument, Block, Prompt};
+use crate::mcp::Endpoint;
+use crate::mcp::fill::{Escape, FILLED_MAX};
+use crate::mcp::reply::Members;
+use crate::mcp::rpc::{self, Error, INVALID_PARAMS};
+use crate::mcp::session::Abilities;
+use crate::mcp::tools::{Call, nearest};
+
+/// Longest value of an argument, in bytes.
+pub const ARGUMENT_MAX: usize = 64 * 1024;
+
+/// The prompt's messages, or questions.
+///
+/// # Errors
+/// -32602: no such prompt, or arguments that are missing, unknown, too long, or no texts; or the user declined to give one.
+pub(in crate::mcp) fn get(endpoint: &Endpoint, call: &Call<'_>) -> Result<Members, Error> {
+    let Some(name) = call.params.name.and_then(rpc::text) else {
+        return Err(invalid("params.name must be a string: the name of a prompt"));
+    };
+    let Some(prompt) = endpoint.prompts.iter().find(|prompt| prompt.name == *name) else {
+        return Err(unknown(endpoint, &name));
+    };
+    let given = given(prompt, call.arguments()?)?;
+    let (values, questions) = gather(prompt, call, &given)?;
+    if !questions.is_empty() {
+        let mut json = b"\"resultType\":\"input_required\",\"inputRequests\":".to_vec();
+        rpc::push_value(&mut json, &questions);
+        return Ok(Members { json, ..Members::default() });
+    }
+    let Some(messages) = messages(prompt, &values) else {
+        return Err(invalid(format!("the filled in prompt would be larger than {FILLED_MAX} bytes")));
+    };
+    let mut json = b"\"description\":".to_vec();
+    rpc::push_string(&mut json, &prompt.description);
+    json.extend_from_slice(b",\"messages\":");
+    rpc::push_value(&mut json, &messages);
+    Ok(Members { json, ..Members::default() })
+}
+
+fn invalid(text: impl Into<String>) -> Error {
+    Error::answered(INVALID_PARAMS, text)
+}
+
+fn unknown(endpoint: &Endpoint, name: &str) -> Error {
+    let shown = crate::job::cut(name, 64);
+    let near = nearest(shown, endpoint.prompts.iter().map(|prompt| prompt.name.as_str()));
+    let near = near.map(|near| format!("; did you mean {near}?")).unwrap_or_default();
+    invalid(format!("there is no prompt {shown}{near}"))
+}
+
+/// The arguments that were sent.
+fn given(prompt: &Prompt, arguments: &str) -> Result<Map<String, Value>, Error> {
+    let given: Map<String, Value> =
+        serde_json::from_str(arguments).map_err(|why| invalid(format!("params.arguments: {why}")))?;
+    for (name, value) in &given {
+        let names = || prompt.arguments.iter().map(|argument| argument.name.as_str());
+        if !names().any(|known| known == name) {
+            let shown = crate::job::cut(name, 64);
+            let near = nearest(shown, names()).map(|near| format!("; did you mean {near}?")).unwrap_or_default();
+            return Err(invalid(format!("params.arguments: the prompt has no argument {shown}{near}")));
+        }
+        match value.as_str().map(str::len) {
+            Some(length) if length <= ARGUMENT_MAX => {}
+            Some(_) => return Err(invalid(format!("params.arguments.{name} is longer than {ARGUMENT_MAX} bytes"))),
+            None => return Err(invalid(format!("params.arguments.{name} must be a string"))),
+        }
+    }
+    Ok(given)
+}
+
+/// A value for each argument, empty for one that nobody gave; or what to ask first.
+fn gather(
+    prompt: &Prompt,
+    call: &Call<'_>,
+    given: &Map<String, Value>,
+) -> Result<(Vec<String>, Map<String, Value>), Error> {
+    let can_ask = call.revision.is_modern() && Abilities::declared(call.meta.capabilities).elicitation;
+    let responses = if can_ask { responses(call.params.input_responses) } else { Map::new() };
+    let (mut values, mut questions, mut missing) = (Vec::new(), Map::new(), Vec::new());
+    for argument in &prompt.arguments {
+        let Argument { name, required, ask, .. } = argument;
+        let value = match (given.get(name), ask.as_ref().filter(|_| can_ask)) {
+            (Some(value), _) => value.as_str().map(str::to_owned),
+            (None, None) => None,
+            (None, Some(ask)) => match ask.said(name, &responses) {
+                Said::Value(text) => Some(text),
+                Said::Declined => None,
+                Said::Nothing => {
+                    questions.insert(name.clone(), ask.request(argument));
+                    Some(String::new())
+                }
+            },
+        };
+        if *required && value.is_none() {
+            missing.push(name.as_str());
+        }
+        values.push(value.unwrap_or_default());
+    }
+    if missing.is_empty() {
+        return Ok((values, questions));
+    }
+    Err(invalid(format!("params.arguments: missing, and there is no prompt without: {}", missing.join(", "))))
+}
+
+/// The messages; `None` if they are too large.
+fn messages(prompt: &Prompt, values: &[String]) -> Option<Vec<Value>> {
+    let mut room = FILLED_MAX;
+    let message = |message: &super::Message| {
+        let content = content(&message.block, values, &mut room)?;
+        Some(json!({ "role": message.role.name(), "content": content }))
+    };
+    prompt.messages.iter().map(message).collect()
+}
+
+fn content(block: &Block, values: &[String], room: &mut usize) -> Option<Value> {
+    Some(match block {
+        Block::Text(text) => json!({ "type": "text", "text": text.fill(values, Escape::Nothing, room)? }),
+        Block::Resource { uri, mime_type, text } => json!({
+            "type": "resource",
+            "resource": {
+                "uri": uri.fill(values, Escape::Nothing, room)?,
+                "mimeType": mime_type,
+                "text": text.fill(values, Escape::of(mime_type), room)?,
+            },
+        }),
+        Block::Image { base64, mime_type } => json!({ "type": "image", "data": base64, "mimeType": mime_type }),
+        Block::Audio { base64, mime_type } => json!({ "type": "audio", "data": base64, "mimeType": mime_type }),
+    })
+}
