@@ -288,7 +288,7 @@ mod armed {
     }
 }
 
-#[cfg(test)]
+#[cfg(all(test, any(debug_assertions, feature = "trial")))]
 mod tests {
     use super::*;
 

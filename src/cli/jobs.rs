@@ -29,7 +29,10 @@ pub fn get(client: &Client, output: &Output, id: &str) -> Result<Ending, Failure
         return Ok(Ending::Done);
     }
     let text = |value: &Value| value.as_str().map_or_else(|| value.to_string(), str::to_owned);
-    for (name, value) in job.as_object().into_iter().flatten() {
+    for question in super::answer::questions(&job) {
+        output.line(&format!("{:18} {question}", "question"))?;
+    }
+    for (name, value) in job.as_object().into_iter().flatten().filter(|(name, _)| *name != "questions") {
         output.line(&format!("{name:18} {}", text(value)))?;
     }
     Ok(Ending::Done)
@@ -38,7 +41,7 @@ pub fn get(client: &Client, output: &Output, id: &str) -> Result<Ending, Failure
 /// What `list` can be asked to leave out.
 #[derive(Debug, Default, Clone, clap::Args)]
 pub struct Filters {
-    /// Only this status: pending, in_progress, completed, failed or canceled
+    /// Only this status: pending, in_progress, input_required, completed, failed or canceled
     #[arg(long)]
     status: Option<String>,
     /// Only this type

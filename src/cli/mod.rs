@@ -2,6 +2,7 @@
 //!
 //! In: arguments, environment. Out: an exit code of contract 9. Commands but `serve` and `verify` only talk HTTP.
 
+mod answer;
 mod backup;
 mod client;
 mod compact;
@@ -16,6 +17,7 @@ mod parts;
 pub mod serve;
 mod settings;
 mod sse;
+mod stdio;
 mod submit;
 mod token;
 mod verify;
@@ -73,6 +75,8 @@ enum Command {
     Restore(backup::Source),
     /// Rewrites a store into less space; its server must not run
     Compact(compact::Wish),
+    /// Speaks MCP on stdin and stdout, for clients that start their servers
+    Mcp(stdio::Wish),
     /// Looks at the configuration
     #[command(subcommand)]
     Config(ConfigCommand),
@@ -137,6 +141,13 @@ enum ClientCommand {
         #[command(flatten)]
         remote: Remote,
     },
+    /// Answers a question of a job
+    Answer {
+        #[command(flatten)]
+        wish: answer::Wish,
+        #[command(flatten)]
+        remote: Remote,
+    },
     /// Makes a new job from a failed one and prints its id
     Retry {
         /// The failed job
@@ -169,6 +180,10 @@ pub fn main() -> ExitCode {
     let result = match Arguments::parse().command {
         Command::Serve(settings) => match logging::start().and_then(|()| settings.read()) {
             Ok(config) => return serve::run(config),
+            Err(failure) => Err(failure),
+        },
+        Command::Mcp(wish) => match logging::start().and_then(|()| stdio::run(&wish)) {
+            Ok(code) => return code,
             Err(failure) => Err(failure),
         },
         Command::Config(ConfigCommand::Check(settings)) => check(&settings),
@@ -225,6 +240,10 @@ fn ask(command: ClientCommand) -> Result<Ending, Failure> {
         ClientCommand::Cancel { id, reason, remote } => {
             let (client, output) = remote.connect()?;
             jobs::cancel(&client, &output, &id, reason.as_deref())
+        }
+        ClientCommand::Answer { wish, remote } => {
+            let (client, output) = remote.connect()?;
+            answer::answer(&client, &output, &wish)
         }
         ClientCommand::Retry { id, remote } => {
             let (client, output) = remote.connect()?;

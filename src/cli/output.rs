@@ -195,6 +195,11 @@ fn event_text(event: &Event) -> String {
             payload["nextAttemptInMs"]
         ),
         "job.progress" => progress_text(payload),
+        "job.input_required" => super::answer::questions(payload).join("; "),
+        "job.input_received" => {
+            let keys = payload["keys"].as_array().into_iter().flatten();
+            keys.filter_map(Value::as_str).collect::<Vec<_>>().join(", ")
+        }
         "job.completed" => text("resultSummary"),
         "job.failed" => {
             let code = payload["code"].as_str().map(|code| format!(", {code}")).unwrap_or_default();
@@ -287,6 +292,12 @@ mod tests {
             ("job.progress", json!({"percent": 12.5}), "12:34:56 J job.progress 12%"),
             ("job.progress", retry, "12:34:56 J job.progress attempt 1 of 5 failed: no route; the next in 1100 ms"),
             ("job.partial", json!({"gifts": [1]}), "12:34:56 J job.partial {\"gifts\":[1]}"),
+            (
+                "job.input_required",
+                json!({"questions": [{"key": "a", "message": "A?", "schema": {}}]}),
+                "12:34:56 J job.input_required a: A? {}",
+            ),
+            ("job.input_received", json!({"keys": ["a", "b"]}), "12:34:56 J job.input_received a, b"),
             ("job.completed", json!({"resultSummary": "s"}), "12:34:56 J job.completed s"),
             ("job.failed", failed, "12:34:56 J job.failed bad input (permanent, exit_65)"),
             ("job.canceled", json!({"reason": "user"}), "12:34:56 J job.canceled user"),

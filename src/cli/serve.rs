@@ -4,6 +4,8 @@
 //! that order; end: the other way round, in the four phases of `shutdown`.
 
 use std::collections::HashMap;
+use std::net::SocketAddr;
+use std::pin::Pin;
 use std::process::ExitCode;
 use std::sync::Arc;
 use std::time::Duration;
@@ -16,6 +18,7 @@ use super::failure;
 use super::logging;
 use super::output;
 use super::parts;
+use super::stdio::place::{self, Written};
 use crate::clock::{Clock, System};
 use crate::config::Config;
 use crate::core::{self, Fatal, Handle, LocalWork};
@@ -94,31 +97,70 @@ fn advised(error: store::Error) -> store::Error {
     }
 }
 
-/// Serves until a signal or a failure ends it. Blocks; ends the process itself once the store is closed, because sled's
-/// own drop would unwrap its last sync (design 5.8).
+/// Who has this process serve, and what it is told.
+pub trait Host: Send {
+    /// The server listens there.
+    fn serves(&mut self, address: SocketAddr);
+
+    /// Whether another process's hold on the store is a reason to look for its server, rather than to end.
+    fn joins(&self) -> bool;
+
+    /// Returns when nobody needs the server any more.
+    fn over(&mut self) -> Pin<Box<dyn Future<Output = ()> + Send + '_>>;
+}
+
+/// `longhaul serve`: says on stdout where it serves, and ends with a signal.
+struct Standalone;
+
+impl Host for Standalone {
+    fn serves(&mut self, address: SocketAddr) {
+        output::say(&format!("longhaul {} serves on http://{address}", env!("CARGO_PKG_VERSION")));
+    }
+
+    fn joins(&self) -> bool {
+        false
+    }
+
+    fn over(&mut self) -> Pin<Box<dyn Future<Output = ()> + Send + '_>> {
+        Box::pin(std::future::pending())
+    }
+}
+
+/// Serves until a signal or a failure ends it.
 pub fn run(config: Config) -> ExitCode {
+    // It ends the process, or says why it did not start.
+    host(&config, &mut Standalone).unwrap_or_else(|| exit::FAILED.into())
+}
+
+/// Serves until a signal, a failure or its host ends it; `None` if another process holds the store and the host joins. Blocks; ends the
+/// process itself once the store is closed, because sled's own drop would unwrap its last sync (design 5.8).
+pub fn host(config: &Config, host: &mut dyn Host) -> Option<ExitCode> {
     logging::tell_of_panics();
-    let running = match start(&config) {
+    let running = match start(config) {
         Ok(running) => running,
+        Err(NoStart::Store(store::Error::Locked(_))) if host.joins() => return None,
         Err(NoStart::Store(error)) => {
             output::complain(&format!("{error}{}", failure::remedy(&error)));
-            return exit::of_store(&error).into();
+            return Some(exit::of_store(&error).into());
         }
         Err(NoStart::Other(why)) => {
             output::complain(&why);
-            return exit::FAILED.into();
+            return Some(exit::FAILED.into());
         }
     };
     let runtime = match tokio::runtime::Builder::new_multi_thread().enable_all().build() {
         Ok(runtime) => runtime,
         Err(why) => {
             output::complain(&format!("no runtime: {why}"));
-            return exit::FAILED.into();
+            return Some(exit::FAILED.into());
         }
     };
-    let code = runtime.block_on(serve(&config, running));
+    let code = runtime.block_on(serve(config, running, host));
+    if host.joins() {
+        place::remove(&config.data_dir);
+    }
     // After a graceful end there is none; after a failure or a second signal no program may outlive its server.
-    strays::end(&parts::mark(&config));
+    strays::end(&parts::mark(config));
     std::process::exit(i32::from(code))
 }
 
@@ -169,14 +211,14 @@ fn start(config: &Config) -> Result<Running, NoStart> {
 }
 
 /// Serves, and returns the exit code once everything has ended.
-async fn serve(config: &Config, mut running: Running) -> u8 {
+async fn serve(config: &Config, mut running: Running, host: &mut dyn Host) -> u8 {
     // Before it says that it serves: who reads that may end it.
     let (Ok(mut interrupt), Ok(mut terminate)) = (signal(SignalKind::interrupt()), signal(SignalKind::terminate()))
     else {
         output::complain("signals cannot be heard");
         return exit::FAILED;
     };
-    let server = match bind(config, &running).await {
+    let server = match bind(config, &running, host).await {
         Ok(server) => server,
         Err(why) => {
             output::complain(&why);
@@ -188,6 +230,7 @@ async fn serve(config: &Config, mut running: Running) -> u8 {
     let fatal = tokio::select! {
         _ = interrupt.recv() => None,
         _ = terminate.recv() => None,
+        () = host.over() => None,
         fatal = running.ended.recv() => fatal,
     };
     if let Some(fatal) = fatal {
@@ -199,7 +242,7 @@ async fn serve(config: &Config, mut running: Running) -> u8 {
     }
 }
 
-async fn bind(config: &Config, running: &Running) -> Result<http::Server, String> {
+async fn bind(config: &Config, running: &Running, host: &mut dyn Host) -> Result<http::Server, String> {
     let endpoint = mcp::Endpoint::load(running.service.clone(), running.clock.clone(), parts::mcp(config))
         .await
         .map_err(|why| format!("sessions cannot be read: {why:?}"))?;
@@ -213,7 +256,8 @@ async fn bind(config: &Config, running: &Running) -> Result<http::Server, String
     let options = parts::http(config, &*running.clock);
     let server = http::Server::bind(&options, http_parts).await.map_err(|why| why.to_string())?;
     let address = server.address().map_err(|why| why.to_string())?;
-    output::say(&format!("longhaul {} serves on http://{address}", env!("CARGO_PKG_VERSION")));
+    place::write(&config.data_dir, &Written { url: format!("http://{address}"), stays: !host.joins() });
+    host.serves(address);
     Ok(server)
 }
 

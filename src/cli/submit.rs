@@ -108,14 +108,18 @@ fn delay(written: &str) -> Result<u64, Failure> {
     length.ok_or_else(|| Failure::Usage(format!("--delay {written}: expected a duration such as 10s")))
 }
 
-fn payload(written: &str) -> Result<Box<RawValue>, Failure> {
+/// A JSON value as it was written: here, in a file, or on stdin.
+///
+/// # Errors
+/// `Usage` if it is none.
+pub fn payload(written: &str) -> Result<Box<RawValue>, Failure> {
     let (text, from) = match written.strip_prefix('@') {
         Some(path) => {
             let file = std::fs::File::open(path).map_err(|why| Failure::Usage(format!("{path}: {why}")))?;
             (read(file, path)?, path)
         }
         None if written == "-" => (read(std::io::stdin().lock(), "stdin")?, "stdin"),
-        None => (written.to_owned(), "the payload"),
+        None => (written.to_owned(), "what was given"),
     };
     serde_json::from_str(&text).map_err(|why| Failure::Usage(format!("{from} is no JSON: {why}")))
 }

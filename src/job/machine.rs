@@ -7,9 +7,9 @@ use std::sync::Arc;
 
 pub use super::apply::{Impossible, apply, dropped, fold};
 use super::{
-    Answer, Asking, BodyRef, ClaimNo, Class, Command, End, Entry, Failing, Failure, Job, JobId, OnInterrupt, Progress,
-    QUESTIONS_MAX, REASON_MAX, Receipt, Refusal, Rules, Spec, Standing, State, Throttle, Timestamp, cut, progress,
-    retry,
+    ANSWERS_TOLD_MAX, Answer, Asking, BodyRef, ClaimNo, Class, Command, End, Entry, Failing, Failure, Job, JobId,
+    OnInterrupt, Progress, QUESTIONS_MAX, REASON_MAX, Receipt, Refusal, Rules, Spec, Standing, State, Throttle,
+    Timestamp, cut, progress, retry,
 };
 
 /// Who cancels a job that has expired.
@@ -152,8 +152,8 @@ fn answer(job: &Job, by: &Arc<str>, answers: &[Answer]) -> Result<Vec<Entry>, Re
             Standing::Open { .. } | Standing::Answered { .. } => return Err(Refusal::NotWaiting),
         }
     }
-    let entry = Entry::Answered { by: by.clone(), answers: taken.clone() };
-    Ok(if taken.is_empty() { Vec::new() } else { vec![entry] })
+    let told = |answers: &[Answer]| Entry::Answered { by: by.clone(), answers: answers.to_vec() };
+    Ok(taken.chunks(ANSWERS_TOLD_MAX).map(told).collect())
 }
 
 /// Once a cancel was decided the attempt's end is that cancel, whatever it brings: one wins, and it was first.

@@ -22,6 +22,8 @@ pub const QUESTION_KEY_MAX: usize = 128;
 pub const QUESTION_MESSAGE_MAX: usize = 1_000;
 /// Largest schema of an answer, in bytes of compact JSON. With the rest it fits an entry of the log.
 pub const QUESTION_SCHEMA_MAX: usize = 3 * 1024;
+/// Most answers that one entry tells, so that it fits its chunk of the log.
+pub const ANSWERS_TOLD_MAX: usize = 16;
 /// Largest content of an answer, in bytes of JSON.
 pub const ANSWER_MAX: usize = 16 * 1024;
 

@@ -12,8 +12,10 @@ use crate::job::{Epoch, JobId, Position};
 /// What the bytes are to be read as.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Record {
-    /// A job and its trail.
+    /// A job that was never asked anything, and its trail.
     Head,
+    /// A job, its trail, and its questions.
+    Asked,
     /// The chunk that stands at this position.
     Chunk(Position),
     /// A row of the index.
@@ -39,6 +41,7 @@ impl Record {
     const fn kind(self) -> Kind {
         match self {
             Self::Head => Kind::Head,
+            Self::Asked => Kind::Asked,
             Self::Chunk(_) => Kind::Chunk,
             Self::Row => Kind::Row,
             Self::Key => Kind::Key,
@@ -61,7 +64,8 @@ impl Record {
         }
         let kind = self.kind();
         match self {
-            Self::Head => {
+            Self::Head | Self::Asked => {
+                codec::open(kind, bytes)?;
                 let head = codec::head(bytes)?;
                 Ok(codec::Buffer::default().head(&head.job, &head.trail).to_vec())
             }

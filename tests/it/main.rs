@@ -13,6 +13,7 @@ mod kills;
 mod mcp;
 #[cfg(target_os = "linux")]
 mod power;
+mod questions;
 mod races;
 mod recovery_replay;
 mod resume;
@@ -20,6 +21,7 @@ mod retention;
 mod session;
 mod stalls;
 mod starts;
+mod stdio;
 mod story;
 mod support;
 mod tidy;

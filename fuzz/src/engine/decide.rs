@@ -7,7 +7,8 @@ use std::sync::Arc;
 use bytes::Bytes;
 use longhaul::job::machine::{self, Moment};
 use longhaul::job::{
-    Body, ClaimNo, Command, Completion, Entry, Head, Job, Millis, Part, Position, Progress, Throttle, Timestamp,
+    Action, Answer, Asking, Body, BodyRef, ClaimNo, Command, Completion, Entry, Head, Job, Json, Millis, Part,
+    Position, Progress, Throttle, Timestamp,
 };
 use longhaul::store::JobChange;
 
@@ -57,7 +58,36 @@ pub fn command(job: &Job, wish: &Wish) -> Wanted {
         Wish::Delivered => Wanted::bare(Command::Delivered { claim }),
         Wish::Expire => Wanted::bare(Command::Expire),
         Wish::Stale => Wanted::bare(Command::Release { claim: ClaimNo(claim.0.wrapping_sub(1)), log: None }),
+        Wish::Ask { key, size } => ask(claim, *key, *size),
+        Wish::Answer { open, size } => answer(job, *open, *size),
     }
+}
+
+fn ask(claim: ClaimNo, key: u8, size: u8) -> Wanted {
+    let schema = Json(format!("{{\"type\":\"object\",\"title\":\"{}\"}}", "t".repeat(usize::from(size) * 11)).into());
+    let asking = Asking { key: key_of(key.into()), message: "m".repeat(usize::from(size) * 3).into(), schema };
+    let bytes = Bytes::from(asking.to_json());
+    let body = Body { name: BodyRef::of(Part::Question, key.into(), &bytes), bytes: Some(bytes.clone()) };
+    Wanted { command: Command::Ask { claim, asking: Arc::new(asking), body: body.name }, bodies: vec![(body, bytes)] }
+}
+
+/// The key of a question, by the number of its body.
+fn key_of(number: u64) -> Arc<str> {
+    format!("k{number}").into()
+}
+
+fn answer(job: &Job, open: u8, size: u8) -> Wanted {
+    let all: Vec<u64> = job.questions.open().map(|(words, _)| words.seq).collect();
+    // To none of them is a wish that is refused.
+    let some = if all.is_empty() { vec![0] } else { all[..1 + usize::from(open) % all.len()].to_vec() };
+    let (mut answers, mut bodies) = (Vec::new(), Vec::new());
+    for number in some {
+        let bytes = Bytes::from("7".repeat(1 + usize::from(size) * 60));
+        let body = Body { name: BodyRef::of(Part::Answer, number, &bytes), bytes: Some(bytes.clone()) };
+        answers.push(Answer { key: key_of(number), action: Action::Accept, body: body.name });
+        bodies.push((body, bytes));
+    }
+    Wanted { command: Command::Answer { by: "ann".into(), answers }, bodies }
 }
 
 fn complete(claim: ClaimNo, size: u8, content: bool, log: bool) -> Wanted {

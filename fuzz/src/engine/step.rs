@@ -49,15 +49,38 @@ pub struct Creation {
 #[derive(Debug, Clone)]
 pub enum Wish {
     Start,
-    Report { step: u8, percent: Option<u8>, message: u8 },
-    Partial { size: u8 },
-    Complete { size: u8, content: bool, log: bool },
-    Fail { class: u8, after: bool, log: bool },
+    Report {
+        step: u8,
+        percent: Option<u8>,
+        message: u8,
+    },
+    Partial {
+        size: u8,
+    },
+    Complete {
+        size: u8,
+        content: bool,
+        log: bool,
+    },
+    Fail {
+        class: u8,
+        after: bool,
+        log: bool,
+    },
     Release,
     Cancel,
     Delivered,
     Expire,
     Stale,
+    Ask {
+        key: u8,
+        size: u8,
+    },
+    /// Some of the open questions, at least one.
+    Answer {
+        open: u8,
+        size: u8,
+    },
 }
 
 /// What a cell must hold.
@@ -98,6 +121,8 @@ impl Step {
             11 | 12 => Self::forget(from),
             13 => Self::Jump { millis: jump(from) },
             14 | 15 => Self::Reboot(reboot(from)),
+            30 => Self::Tell { job: from.below(256), wish: Wish::Ask { key: from.byte() % 40, size: from.byte() } },
+            31 => Self::Tell { job: from.below(256), wish: Wish::Answer { open: from.byte(), size: from.byte() } },
             _ => Self::Tell { job: from.below(256), wish: Wish::read(from) },
         };
         (step, first & 0x80 != 0)

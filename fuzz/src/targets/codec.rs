@@ -56,7 +56,10 @@ fn record(byte: u8) -> Record {
     let first = Position([1, 0, 1_000, u64::MAX - 1, u64::MAX, 1 << 40, 7, 70_000][usize::from(byte / 8 % 8)]);
     let all = [Record::Head, Record::Chunk(first), Record::Row, Record::Key];
     let more = [Record::Block, Record::Epoch, Record::Standing, Record::Type];
-    [all, more].concat()[usize::from(byte % 8)]
+    match [all, more].concat()[usize::from(byte % 8)] {
+        Record::Head if byte / 8 % 8 == 1 => Record::Asked,
+        record => record,
+    }
 }
 
 fn reread(record: Record, bytes: &[u8]) -> Result<Vec<u8>, String> {

@@ -2,7 +2,7 @@
 
 use super::*;
 use crate::job::machine::{Impossible, dropped, fold};
-use crate::job::{QUESTIONS_MAX, Standing, State, Status};
+use crate::job::{ANSWERS_TOLD_MAX, QUESTIONS_MAX, Standing, State, Status};
 
 /// A life whose running attempt has asked these.
 fn asking(keys: &[&str]) -> Life {
@@ -106,6 +106,16 @@ fn an_answer_is_given_once_and_all_of_a_call_or_nothing() {
     assert_eq!((answers.len(), &*answers[0].key, &**by), (1, "b", "anna"), "only what is new is told");
     life.complete();
     assert_eq!(life.send(&answer(&["a"], Action::Accept)), Err(Refusal::Ended));
+}
+
+#[test]
+fn many_answers_at_once_are_told_in_parts_that_fit_the_log() {
+    let keys: Vec<String> = (0..QUESTIONS_MAX).map(|n| n.to_string()).collect();
+    let keys: Vec<&str> = keys.iter().map(String::as_str).collect();
+    let mut life = asking(&keys);
+    release(&mut life);
+    let Ok(entries) = life.send(&answer(&keys, Action::Accept)) else { panic!("refused") };
+    assert_eq!((entries.len(), &life.job.state), (QUESTIONS_MAX / ANSWERS_TOLD_MAX, &State::Pending));
 }
 
 #[test]

@@ -7,8 +7,9 @@ use proptest::prelude::*;
 use super::super::chunk::{CHUNK_MAX, Chunk, Chunks, Item};
 use super::*;
 use crate::job::{
-    Action, Answer, BodyRef, ClaimNo, Class, Completion, End, Entry, Epoch, Failure, Job, JobId, Json, Key, LastError,
-    Logged, Mark, Millis, Part, Place, Position, Progress, Question, Questions, Receipt, Spec, Standing, State,
+    ANSWERS_TOLD_MAX, Action, Answer, BodyRef, ClaimNo, Class, Completion, End, Entry, Epoch, Failure, Job, JobId,
+    Json, Key, LastError, Logged, Mark, Millis, Part, Place, Position, Progress, QUESTION_KEY_MAX,
+    QUESTION_MESSAGE_MAX, QUESTION_SCHEMA_MAX, QUESTIONS_MAX, Question, Questions, Receipt, Spec, Standing, State,
     Timestamp, Trail,
 };
 
@@ -297,6 +298,34 @@ fn chunks_stay_small_and_say_what_is_common_once() {
     };
     let three = [entry(1), large, entry(3)];
     assert_eq!(self::chunks(&three).iter().map(|(first, _)| first.0).collect::<Vec<_>>(), [1, 2, 3]);
+}
+
+/// Values stay small (design 5.4): the store keeps no side files for records and chunks.
+#[test]
+fn the_largest_questions_fit_their_chunks_and_the_largest_record_its_value() {
+    let long = |length: usize| -> Arc<str> { "x".repeat(length).into() };
+    let far = |part| BodyRef { part, seq: u64::MAX, len: 16_000, crc: u32::MAX };
+    let asked = Entry::Asked {
+        claim: ClaimNo(u64::MAX),
+        key: long(QUESTION_KEY_MAX),
+        message: long(QUESTION_MESSAGE_MAX),
+        schema: Json(long(QUESTION_SCHEMA_MAX)),
+        body: far(Part::Question),
+    };
+    let said = Answer { key: long(QUESTION_KEY_MAX), action: Action::Accept, body: far(Part::Answer) };
+    let answered = Entry::Answered { by: long(64), answers: vec![said; ANSWERS_TOLD_MAX] };
+    for entry in [asked, answered] {
+        let tags: Arc<[Arc<str>]> = vec![long(64); 16].into();
+        let logged = Logged { job_type: long(64), owner: long(64), tags, ..positioned(vec![entry]).remove(0) };
+        let bytes = chunks(std::slice::from_ref(&logged)).remove(0).1;
+        assert!(bytes.len() <= CHUNK_MAX, "{} bytes", bytes.len());
+    }
+    let standing = Standing::Open { body: far(Part::Question), asked_at: Timestamp(i64::MAX) };
+    let question = |n: usize| Question { mark: Mark::of(&n.to_string()), standing };
+    let many: Vec<Question> = (0..QUESTIONS_MAX).map(question).collect();
+    let size = |job: &Job| Buffer::default().head(job, &Trail::default()).len();
+    let plain = job(State::InputRequired);
+    assert!(size(&Job { questions: many.into(), ..plain.clone() }) - size(&plain) <= 1_536);
 }
 
 #[test]

@@ -113,6 +113,11 @@ impl Server {
         &self.address
     }
 
+    /// Its configuration.
+    pub fn config(&self) -> PathBuf {
+        self.config.clone()
+    }
+
     /// Where the server keeps its data.
     pub fn data_dir(&self) -> PathBuf {
         self.dir.path().join("data")
