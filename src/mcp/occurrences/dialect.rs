@@ -39,6 +39,7 @@ pub struct Dialect {
 
 /// A domain error of the extension.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
+#[cfg_attr(not(test), expect(dead_code, reason = "some are of callbacks"))]
 pub(super) enum Fault<'a> {
     /// There is no such `event` or `subscription`.
     NotFound(&'static str),
