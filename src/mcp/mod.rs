@@ -13,6 +13,7 @@ use crate::job::Millis;
 use crate::service::{Catalogue, Detail, Links, Refused, Service, Viewer};
 
 mod accept;
+mod app;
 mod batch;
 mod calls;
 mod capabilities;
@@ -161,8 +162,11 @@ impl Endpoint {
         };
         let sessions = Sessions::load(service.clone(), clock.clone(), options.session_ttl).await?;
         let tools = || service.catalogue.tools();
-        let all: Vec<_> = tools().chain(helpers.iter().flat_map(|helpers| helpers.tools())).collect();
-        let lists = lists::Lists::new(all.into_iter());
+        // Without its own tools the app could not ask for anything.
+        let shown = if helpers.is_some() { app::Part::Shown } else { app::Part::None };
+        let own = helpers.iter().flat_map(Catalogue::tools).map(|tool| (tool, helpers::part(&tool.name)));
+        let all: Vec<_> = tools().map(|tool| (tool, shown)).chain(own).collect();
+        let lists = lists::Lists::new(&all);
         let bound = params::read(tools());
         let links = Links { base: options.base, detail: Detail::Line };
         let (events, stock, prompts) = (options.events, options.stock, options.prompts);

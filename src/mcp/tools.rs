@@ -111,7 +111,7 @@ async fn start(endpoint: &Endpoint, call: &Call<'_>, tool: &Tool, arguments: &st
         ..Submit::default()
     };
     // Of the revision without sessions, a client that closes the request gives the call up, unless a key says that it will ask again.
-    if call.revision.is_modern() && submit.key.is_none() {
+    if call.revision.is_modern() && submit.key.is_none() && !tool.derive_key {
         let mut leash = Leash::new(&endpoint.service, call.viewer, submit);
         let submitted = leash.submitted().await;
         return answer(endpoint, call, tool, submitted, Some(leash));

@@ -19,6 +19,9 @@ use crate::store::{self, Store};
 /// Farthest that a delay, a `runAt` or an expiry may lie ahead.
 pub const AHEAD_MAX: Millis = Millis::seconds(366 * 24 * 60 * 60);
 
+/// How a key begins that was made of a payload.
+const DERIVED: &str = "arguments:";
+
 impl Service {
     /// Creates a job, or finds the one that its key names. Durable when it returns.
     ///
@@ -42,7 +45,7 @@ impl Service {
         let now = self.clock.now();
         let run_at = submit.run_at.or_else(|| submit.delay.map(|delay| now.plus(millis(delay))));
         let expires_in = submit.expires_in.map(millis).or(tool.expires_in);
-        let key = submit.key.map(|text| Arc::new(Key { text: text.into(), digest: canonical::digest(&value) }));
+        let key = key(tool, submit.key, &value).map(Arc::new);
         let spec = Spec {
             id: self.clock.job_id(),
             job_type: tool.job_type.clone(),
@@ -161,6 +164,16 @@ impl Service {
 }
 
 /// Only a dead letter that was not replayed can be.
+/// The caller's key; else, of a tool that asks for it, one that equal payloads share.
+fn key(tool: &Tool, own: Option<String>, payload: &serde_json::Value) -> Option<Key> {
+    if own.is_none() && !tool.derive_key {
+        return None;
+    }
+    let digest = canonical::digest(payload);
+    let derived = || digest.iter().fold(DERIVED.to_owned(), |text, byte| text + &format!("{byte:02x}"));
+    Some(Key { text: own.unwrap_or_else(derived).into(), digest })
+}
+
 fn replayable(head: &Head) -> Result<(), Refused> {
     match head.job.state {
         State::Failed { replayed_as: None } => Ok(()),

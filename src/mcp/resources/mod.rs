@@ -5,12 +5,12 @@
 
 use serde_json::{Value, json};
 
-use super::Endpoint;
 use super::era::Revision;
 use super::modern::LIST_TTL_MS;
 use super::reply::Members;
 use super::rpc::{self, Error, INVALID_PARAMS, RESOURCE_NOT_FOUND};
 use super::tools::Call;
+use super::{Endpoint, app};
 
 mod job;
 mod stock;
@@ -66,6 +66,7 @@ pub(super) async fn read(endpoint: &Endpoint, call: &Call<'_>) -> Result<Members
     };
     let (contents, ttl_ms) = match uri::job(&uri) {
         Some((id, part)) => job::read(endpoint, call, &uri, id, part).await?,
+        None if *uri == *app::URI && endpoint.helpers.is_some() => (app::contents(), LIST_TTL_MS),
         None => match endpoint.stock.read(&uri).filter(|_| uri.len() <= URI_MAX) {
             Some(Ok(contents)) => (contents, LIST_TTL_MS),
             Some(Err(TooLarge)) => return Err(Error::answered(INVALID_PARAMS, "the filled in resource is too large")),

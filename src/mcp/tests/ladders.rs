@@ -101,7 +101,7 @@ async fn how_initialize_is_answered() {
     assert_eq!(result["protocolVersion"], "2025-06-18");
     assert_eq!(
         result["capabilities"],
-        json!({"logging": {}, "tools": {}, "resources": {"subscribe": true}, "completions": {}})
+        json!({"logging": {}, "tools": {}, "resources": {"subscribe": true}, "completions": {}, "extensions": {"io.modelcontextprotocol/ui": {}}})
     );
     assert_eq!(result["serverInfo"]["name"], "longhaul");
     assert!(result["instructions"].as_str().is_some_and(|text| text.contains("wait_for_jobs")));
@@ -166,10 +166,11 @@ async fn server_discover_tells_what_the_server_speaks_and_how_long_that_holds() 
     let body = modern("server/discover", json!({}), json!({}));
     let result = message(&rig.post(&modern_headers("server/discover", None), &body).await)["result"].take();
     assert_eq!(result["supportedVersions"], json!(["2026-07-28"]));
-    for (name, offered) in [("tools", json!({})), ("resources", json!({"subscribe": true})), ("completions", json!({}))]
-    {
-        assert_eq!(result["capabilities"][name], offered);
+    let offered = json!({"tools": {}, "resources": {"subscribe": true}, "completions": {}});
+    for (name, offered) in offered.as_object().expect("an object") {
+        assert_eq!(result["capabilities"][name], *offered);
     }
+    assert_eq!(result["capabilities"]["extensions"]["io.modelcontextprotocol/ui"], json!({}));
     assert_eq!((&result["resultType"], &result["cacheScope"]), (&json!("complete"), &json!("private")));
     assert!(result["ttlMs"].as_u64().is_some());
     assert_eq!(result["_meta"]["io.modelcontextprotocol/serverInfo"]["name"], "longhaul");

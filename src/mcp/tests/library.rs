@@ -361,3 +361,16 @@ async fn only_what_is_offered_is_declared_and_answered() {
         }
     }
 }
+
+#[tokio::test]
+async fn a_configured_resource_can_be_subscribed_to_and_one_that_is_not_there_cannot() {
+    let rig = rig(0).await;
+    let session = rig.open("2025-11-25").await;
+    for (uri, code) in [("test://blob", None), ("test://item/7/data", None), ("test://nothing", Some(-32002))] {
+        for method in ["resources/subscribe", "resources/unsubscribe"] {
+            let answer = rig.post(&[("mcp-session-id", &session)], &request(1, method, json!({"uri": uri}))).await;
+            let expected = code.filter(|_| method == "resources/subscribe");
+            assert_eq!(message(&answer)["error"]["code"].as_i64(), expected, "{method} {uri}");
+        }
+    }
+}
