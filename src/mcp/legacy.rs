@@ -149,7 +149,7 @@ async fn dispatch(
             subscriptions::answer(endpoint, call.viewer, session, message).await.map(Outcome::Ready)
         }
         "tools/list" => {
-            endpoint.lists.page(session.revision, session.abilities, message.params.cursor).map(Outcome::Ready)
+            endpoint.shown().lists.page(session.revision, session.abilities, message.params.cursor).map(Outcome::Ready)
         }
         "tools/call" => tools::call(endpoint, call).await,
         other => match library::answer(endpoint, message, call).await {

@@ -51,7 +51,7 @@ async fn dispatch(
         "server/discover" => Ok(discover(endpoint).into()),
         "tools/list" => {
             let abilities = Abilities::declared(call.meta.capabilities);
-            endpoint.lists.page(Revision::July2026, abilities, message.params.cursor).map(Outcome::Ready)
+            endpoint.shown().lists.page(Revision::July2026, abilities, message.params.cursor).map(Outcome::Ready)
         }
         "subscriptions/listen" => {
             let id = message.id().unwrap_or_default();
