@@ -6,6 +6,7 @@ mod calls;
 mod helpers;
 mod ladders;
 mod library;
+mod occurrences;
 mod results;
 mod rig;
 mod sessions;
