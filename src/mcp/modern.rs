@@ -16,7 +16,7 @@ use super::reply::{Members, Reply};
 use super::rpc::{self, Error, HEADER_MISMATCH, INVALID_PARAMS, Kind, Message, UNSUPPORTED_VERSION};
 use super::tools::{self, Call};
 use super::work::Outcome;
-use super::{Endpoint, capabilities, library, listen, params, tasks};
+use super::{Endpoint, capabilities, library, listen, occurrences, params, tasks};
 
 /// How long a client may keep `tools/list` and `server/discover`, in milliseconds: they change with a restart only.
 pub const LIST_TTL_MS: u64 = 300_000;
@@ -61,6 +61,9 @@ async fn dispatch(
         }
         task if task.starts_with("tasks/") => {
             tasks::modern::answer(endpoint, call, task).await.unwrap_or_else(|| Err(unknown_method(404, task)))
+        }
+        events if events.starts_with("events/") => {
+            occurrences::answer(endpoint, call.viewer, message, headers, &call.meta).await
         }
         other => match library::answer(endpoint, message, call).await {
             Some(answer) => answer.map(Outcome::Ready),
@@ -114,7 +117,11 @@ fn agree(headers: &dyn Headers, name: &str, place: &str, expected: &str) -> Resu
     }
 }
 
-fn agree_decoded(headers: &dyn Headers, name: &str, place: &str, expected: &str) -> Result<(), Error> {
+/// Whether the header, taken out of its `=?base64?…?=` dress, says this.
+///
+/// # Errors
+/// HTTP 400, -32020.
+pub(super) fn agree_decoded(headers: &dyn Headers, name: &str, place: &str, expected: &str) -> Result<(), Error> {
     let found = value(headers, name);
     let Some(found) = found else {
         return Err(mismatch(format!("the {name} header is missing; it must repeat what {place} says")));
