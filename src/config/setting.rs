@@ -157,7 +157,7 @@ settings! {
         .or("false");
     LEGACY_CAPABILITY: bool = setting("mcp.events.advertise_legacy_capability", "Whether `capabilities.events` is sent too, which older clients look for.")
         .or("true");
-    HELPERS: bool = setting("helpers", "Whether MCP clients see get_job, wait_for_jobs, cancel_job and list_jobs.")
+    HELPERS: bool = setting("helpers", "Whether MCP clients see get_job, wait_for_jobs, cancel_job, list_jobs and answer_job.")
         .or("true");
 }
 

@@ -20,6 +20,7 @@ mod batch;
 mod calls;
 mod capabilities;
 mod completion;
+mod elicit;
 mod era;
 mod fill;
 mod headers;
@@ -42,6 +43,7 @@ mod reply;
 pub mod resources;
 mod result;
 mod resume;
+mod rounds;
 mod rpc;
 mod session;
 mod shown;
@@ -68,6 +70,7 @@ pub use modern::LIST_TTL_MS;
 pub use params::{dressed, headers_of};
 pub use ranges::{TEXT_DEFAULT, TEXT_MAX, TEXT_MIN};
 pub use result::CONTENT_MAX;
+pub use rounds::{STATE_LIVES, STATE_MAX};
 pub use rpc::ID_MAX;
 pub use session::{SEEN_EVERY, SESSIONS_MAX};
 pub use stream::Stream;
@@ -75,7 +78,7 @@ pub use subscriptions::{SUBSCRIBED_BYTES_MAX, SUBSCRIPTIONS_MAX};
 pub use tasks::{POLL_EVERY_MS, TASKS_PAGE, TOKENS_MAX};
 pub use thread::{EVENT_ID_MAX, THREAD_ID_MAX};
 pub use voice::PROGRESS_EVERY;
-pub use work::SILENT_MAX;
+pub use work::{ANSWER_WAIT_MAX, SILENT_MAX};
 
 use era::{Era, Meta, Revision};
 use reply::Reply;
@@ -148,6 +151,7 @@ pub struct Endpoint {
     clock: Arc<dyn Clock>,
     links: Links,
     sessions: Sessions,
+    seal: rounds::Seal,
     /// `None`: hidden.
     helpers: Option<Catalogue>,
     events: occurrences::Options,
@@ -167,12 +171,13 @@ impl Endpoint {
             false => None,
         };
         let sessions = Sessions::load(service.clone(), clock.clone(), options.session_ttl).await?;
+        let seal = rounds::Seal::load(&service, &*clock).await?;
         let links = Links { base: options.base, detail: Detail::Line };
         let shown = Shown::new(&service.catalogue(), helpers.as_ref(), options.stock, options.prompts);
         let marks = watch::Sender::new(shown.marks);
         let shown = ArcSwap::from_pointee(shown);
         let events = options.events;
-        Ok(Arc::new(Self { service, clock, links, sessions, helpers, events, shown, marks }))
+        Ok(Arc::new(Self { service, clock, links, sessions, seal, helpers, events, shown, marks }))
     }
 
     /// Shows the tools that the service has now, and these; tells those who listen of each list that is another.
