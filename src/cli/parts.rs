@@ -38,6 +38,7 @@ pub fn mcp(config: &Config) -> mcp::Options {
         base: config.public_url.clone().unwrap_or_default(),
         helpers: config.helpers,
         session_ttl: config.session_ttl,
+        events: config.events.clone(),
         stock: config.resources.clone(),
         prompts: config.prompts.clone(),
     }

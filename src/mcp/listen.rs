@@ -91,8 +91,7 @@ struct Listening {
 
 impl Listening {
     async fn run(self) {
-        let bounds = self.endpoint.service.bounds();
-        let start = Start::After(crate::job::EventId { epoch: bounds.epoch, position: bounds.last });
+        let start = Start::After(self.endpoint.service.last());
         let shown = self.endpoint.marks.subscribe();
         self.acknowledge().await;
         if !self.resources.is_empty() || !self.lists.is_empty() {

@@ -31,6 +31,7 @@ mod listen;
 mod lists;
 mod log;
 mod modern;
+pub mod occurrences;
 mod params;
 mod pending;
 pub mod prompts;
@@ -115,6 +116,8 @@ pub struct Options {
     pub helpers: bool,
     /// `mcp.session_ttl`: a session unused for so long is forgotten.
     pub session_ttl: Millis,
+    /// `mcp.events`.
+    pub events: occurrences::Options,
     /// Configured resources and templates.
     pub stock: resources::Stock,
     /// Configured prompts.
@@ -128,6 +131,7 @@ impl Default for Options {
             base: String::new(),
             helpers: true,
             session_ttl: Millis::seconds(7 * 24 * 3_600),
+            events: occurrences::Options::default(),
             stock: resources::Stock::default(),
             prompts: Vec::new(),
         }
@@ -142,6 +146,7 @@ pub struct Endpoint {
     sessions: Sessions,
     /// `None`: hidden.
     helpers: Option<Catalogue>,
+    events: occurrences::Options,
     shown: ArcSwap<Shown>,
     /// Tells those who listen of what is shown now.
     marks: watch::Sender<Marks>,
@@ -162,7 +167,8 @@ impl Endpoint {
         let shown = Shown::new(&service.catalogue(), helpers.as_ref(), options.stock, options.prompts);
         let marks = watch::Sender::new(shown.marks);
         let shown = ArcSwap::from_pointee(shown);
-        Ok(Arc::new(Self { service, clock, links, sessions, helpers, shown, marks }))
+        let events = options.events;
+        Ok(Arc::new(Self { service, clock, links, sessions, helpers, events, shown, marks }))
     }
 
     /// Shows the tools that the service has now, and these; tells those who listen of each list that is another.

@@ -58,11 +58,8 @@ struct Standing {
 impl Standing {
     async fn run(self, after: Option<Told>) {
         let mut shown = self.endpoint.marks.subscribe();
-        let mut told = after.unwrap_or_else(|| {
-            let bounds = self.endpoint.service.bounds();
-            let cursor = EventId { epoch: bounds.epoch, position: bounds.last };
-            Told { marks: *shown.borrow_and_update(), cursor }
-        });
+        let mut told =
+            after.unwrap_or_else(|| Told { marks: *shown.borrow_and_update(), cursor: self.endpoint.service.last() });
         // Something to see at once, so that the client knows that it is heard, and an id to come back with.
         self.outlet.send(format!("id: {told}\n: longhaul\n\n").into_bytes()).await;
         let replaced = self.session.stand();

@@ -12,7 +12,7 @@ use bytes::Bytes;
 use crate::clock::Clock;
 use crate::core::{Busy, Handle, Room};
 use crate::events::{self, Published};
-use crate::job::{Head, JobId, Timestamp};
+use crate::job::{EventId, Head, JobId, Timestamp};
 use crate::store::{self, Store};
 
 mod act;
@@ -189,6 +189,12 @@ impl Service {
     /// The log as far as it is durable.
     pub fn bounds(&self) -> Bounds {
         self.published.bounds()
+    }
+
+    /// The cursor of now: everything durable lies at or before it.
+    pub fn last(&self) -> EventId {
+        let bounds = self.bounds();
+        EventId { epoch: bounds.epoch, position: bounds.last }
     }
 
     /// Recent frames, published heads and those who wait: for `http` and its metrics.

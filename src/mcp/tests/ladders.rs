@@ -166,10 +166,13 @@ async fn server_discover_tells_what_the_server_speaks_and_how_long_that_holds() 
     let body = modern("server/discover", json!({}), json!({}));
     let result = message(&rig.post(&modern_headers("server/discover", None), &body).await)["result"].take();
     assert_eq!(result["supportedVersions"], json!(["2026-07-28"]));
-    assert_eq!(
-        result["capabilities"],
-        json!({"tools": {"listChanged": true}, "resources": {"subscribe": true, "listChanged": true}, "prompts": {"listChanged": true}, "completions": {}, "extensions": {"io.modelcontextprotocol/ui": {}}})
-    );
+    let lists = json!({"listChanged": true});
+    let resources = json!({"subscribe": true, "listChanged": true});
+    let offered = json!({"tools": lists, "resources": resources, "prompts": lists, "completions": {}});
+    for (name, offered) in offered.as_object().expect("an object") {
+        assert_eq!(result["capabilities"][name], *offered);
+    }
+    assert_eq!(result["capabilities"]["extensions"]["io.modelcontextprotocol/ui"], json!({}));
     assert_eq!((&result["resultType"], &result["cacheScope"]), (&json!("complete"), &json!("private")));
     assert!(result["ttlMs"].as_u64().is_some());
     assert_eq!(result["_meta"]["io.modelcontextprotocol/serverInfo"]["name"], "longhaul");

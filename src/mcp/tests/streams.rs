@@ -7,25 +7,25 @@ use serde_json::{Value, json};
 use super::rig::{Rig, message, request};
 use crate::mcp::{Answer, Stream};
 
-const BOTH: (&str, &str) = ("accept", "application/json, text/event-stream");
+pub const BOTH: (&str, &str) = ("accept", "application/json, text/event-stream");
 
 /// One event of a stream.
 #[derive(Debug)]
-struct Event {
-    id: Option<String>,
-    data: Option<Value>,
+pub struct Event {
+    pub id: Option<String>,
+    pub data: Option<Value>,
 }
 
 /// Reads a stream event by event.
-struct Reader(Stream);
+pub struct Reader(pub Stream);
 
 impl Reader {
-    fn of(answer: Answer) -> Self {
+    pub fn of(answer: Answer) -> Self {
         assert_eq!((answer.status, answer.content_type), (200, Some("text/event-stream")), "{answer:?}");
         Self(answer.stream.expect("a stream"))
     }
 
-    async fn next(&mut self) -> Option<Event> {
+    pub async fn next(&mut self) -> Option<Event> {
         let piece = poll_fn(|cx| self.0.poll_next(cx)).await?;
         let text = String::from_utf8(piece.to_vec()).expect("is text");
         assert!(text.ends_with("\n\n") && text.matches("\n\n").count() == 1, "one event: {text:?}");
@@ -34,7 +34,7 @@ impl Reader {
         Some(Event { id: field("id: "), data })
     }
 
-    async fn rest(mut self) -> Vec<Event> {
+    pub async fn rest(mut self) -> Vec<Event> {
         let mut events = Vec::new();
         while let Some(event) = self.next().await {
             events.push(event);
@@ -61,7 +61,7 @@ impl Rig {
     }
 
     /// Waits until a claim is held.
-    async fn holds(&self) {
+    pub async fn holds(&self) {
         while self.held.len() == 0 {
             tokio::task::yield_now().await;
         }
