@@ -10,6 +10,7 @@ use bytes::Bytes;
 
 use crate::clock::Clock;
 use crate::job::Millis;
+use crate::net::Courier;
 use crate::service::{Catalogue, Detail, Links, Refused, Service, Viewer};
 
 mod accept;
@@ -144,6 +145,7 @@ pub struct Endpoint {
     helpers: Option<Catalogue>,
     bound: params::ByTool,
     events: occurrences::Options,
+    webhooks: Arc<occurrences::Webhooks>,
     stock: resources::Stock,
     /// Empty: not offered.
     prompts: Vec<prompts::Prompt>,
@@ -166,7 +168,19 @@ impl Endpoint {
         let bound = params::read(tools());
         let links = Links { base: options.base, detail: Detail::Line };
         let (events, stock, prompts) = (options.events, options.stock, options.prompts);
-        Ok(Arc::new(Self { service, clock, links, sessions, lists, helpers, bound, events, stock, prompts }))
+        let (dialect, reach) = (events.dialect.clone(), events.webhooks.clone());
+        let webhooks = occurrences::Webhooks::load(service.clone(), clock.clone(), dialect, reach).await?;
+        Ok(Arc::new(Self { service, clock, links, sessions, lists, helpers, bound, events, webhooks, stock, prompts }))
+    }
+
+    /// Starts callbacks: from now on there are some to subscribe to. The future delivers until `closing`, and returns when how far it came
+    /// is durable. Only the first call does anything.
+    pub fn deliver(
+        &self,
+        courier: Arc<dyn Courier>,
+        closing: impl Future<Output = ()> + Send + 'static,
+    ) -> impl Future<Output = ()> + Send + 'static {
+        self.webhooks.deliver(courier, closing)
     }
 
     /// Answers one request. Dropping the future is how the transport says that the client went away: a call of
