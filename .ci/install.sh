@@ -1,4 +1,4 @@
-# What the checks need besides the toolchains: nginx, curl, python's venv, cargo-fuzz; node where there is none.
+# What the checks need besides the toolchains: nginx, curl, python's venv, chromium, cargo-fuzz; node where there is none.
 
 install_all() {
   local packages=()
@@ -7,6 +7,7 @@ install_all() {
   command -v c++ >/dev/null || packages+=(g++)
   command -v python3 >/dev/null || packages+=(python3)
   python3 -c 'import venv, ensurepip' 2>/dev/null || packages+=(python3-venv)
+  command -v chromium >/dev/null || packages+=(chromium)
   command -v npm >/dev/null || packages+=(nodejs npm)
   if [ "${#packages[@]}" -gt 0 ]; then
     apt-get update -q

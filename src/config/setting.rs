@@ -196,6 +196,8 @@ settings! {
         .within("1", "1024");
     TASK_SUPPORT: TaskSupport = setting("task_support", "Whether a call may become an MCP task.")
         .or("auto");
+    DERIVE_KEY: bool = setting("derive_key", "A call without an idempotency key gets one made of its arguments: the same call finds the same job.")
+        .or("false");
     INLINE_WAIT: Millis = setting("inline_wait", "How long a call waits for the result before it answers a handle.")
         .or("0s").within("0s", "10m");
     ON_INTERRUPT: OnInterrupt = setting("on_interrupt", "`retry` runs a job again whose server died; `fail` ends it as `outcome_unknown`.")
@@ -409,7 +411,7 @@ mod tests {
         check_all!(EVENTS EVENT_CODES REQUIRE_MCP_NAME REQUIRE_CAPABILITY LEGACY_CAPABILITY);
         check_all!(WEBHOOK_ID PRIVATE_CALLBACKS CALLBACK_HOSTS);
         check_all!(SESSION_TTL HELPERS MAX_ATTEMPTS BASE_DELAY MAX_DELAY JITTER MAX_INTERRUPTIONS TYPE TITLE);
-        check_all!(DESCRIPTION TIMEOUT EXPIRES_IN CONCURRENCY TASK_SUPPORT INLINE_WAIT ON_INTERRUPT CANCEL_GRACE);
+        check_all!(DESCRIPTION TIMEOUT EXPIRES_IN CONCURRENCY TASK_SUPPORT DERIVE_KEY INLINE_WAIT ON_INTERRUPT CANCEL_GRACE);
         check_all!(TOOL_KEEP TOOL_KEEP_FAILED TOOL_MAX_JOBS TOOL_MAX_BYTES);
         check_all!(RESOURCE_NAME RESOURCE_TITLE RESOURCE_DESCRIPTION RESOURCE_TYPE RESOURCE_TEXT RESOURCE_BASE64);
         check_all!(RESOURCE_FILE PROMPT_TITLE PROMPT_DESCRIPTION ARGUMENT_NAME ARGUMENT_TITLE ARGUMENT_DESCRIPTION);

@@ -16,7 +16,7 @@ use crate::job::{Millis, RetryPolicy, Rules};
 use crate::service::Tool;
 
 /// The helper tools of MCP: no configured tool may take their names.
-pub const HELPER_TOOLS: [&str; 4] = ["get_job", "wait_for_jobs", "cancel_job", "list_jobs"];
+pub const HELPER_TOOLS: [&str; 6] = ["get_job", "wait_for_jobs", "cancel_job", "list_jobs", "view_job", "retry_job"];
 
 /// Longest name of a tool or type (contract 7).
 pub const NAME_MAX: usize = 64;
@@ -122,6 +122,7 @@ fn plain_tool(name: &str, job_type: &str) -> Tool {
         output_schema: None,
         annotations: None,
         inline_wait: Millis::default(),
+        derive_key: false,
         task_support: crate::service::TaskSupport::Auto,
         expires_in: None,
         cancel_grace: Millis::seconds(5),
@@ -154,6 +155,7 @@ fn read_tool(own: &Section<'_>, name: &str, retry: &RetryPolicy, complaints: &mu
         output_schema: read_schema(own, "output_schema", complaints),
         annotations: read_object(own, "annotations", complaints),
         inline_wait: own.take(&key::INLINE_WAIT, complaints)?,
+        derive_key: own.take(&key::DERIVE_KEY, complaints)?,
         task_support: own.take(&key::TASK_SUPPORT, complaints)?,
         expires_in: own.take(&key::EXPIRES_IN, complaints),
         cancel_grace: own.take(&key::CANCEL_GRACE, complaints)?,

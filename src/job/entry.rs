@@ -210,8 +210,17 @@ pub enum Entry {
 }
 
 /// Every type of event that `Entry::event_type` tells: for those who list them.
-pub const EVENT_TYPES: [&str; 7] =
-    ["job.created", "job.started", "job.progress", "job.partial", "job.completed", "job.failed", "job.canceled"];
+pub const EVENT_TYPES: [&str; 9] = [
+    "job.created",
+    "job.started",
+    "job.progress",
+    "job.partial",
+    "job.input_required",
+    "job.input_received",
+    "job.completed",
+    "job.failed",
+    "job.canceled",
+];
 
 impl Entry {
     /// The event's type, or `None` for a quiet entry.

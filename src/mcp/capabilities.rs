@@ -4,14 +4,20 @@
 
 use serde_json::{Value, json};
 
-use super::Endpoint;
 use super::era::Revision;
+use super::{Endpoint, app};
 
 /// The capabilities as one JSON object.
 pub(super) fn offered(endpoint: &Endpoint, revision: Revision) -> Value {
-    let mut offered = json!({ "tools": {}, "resources": { "subscribe": true }, "completions": {} });
-    if !endpoint.prompts.is_empty() {
-        offered["prompts"] = json!({});
+    let changes = json!({ "listChanged": true });
+    let mut offered = json!({
+        "tools": changes,
+        "resources": { "subscribe": true, "listChanged": true },
+        "prompts": changes,
+        "completions": {},
+    });
+    if endpoint.helpers.is_some() {
+        offered["extensions"] = app::capability().into();
     }
     if !revision.is_modern() {
         // In 2026-07-28 log lines need no method, so there is nothing to declare.

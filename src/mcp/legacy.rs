@@ -148,7 +148,9 @@ async fn dispatch(
         "resources/subscribe" | "resources/unsubscribe" => {
             subscriptions::answer(endpoint, call.viewer, session, message).await.map(Outcome::Ready)
         }
-        "tools/list" => endpoint.lists.page(session.revision, message.params.cursor).map(Outcome::Ready),
+        "tools/list" => {
+            endpoint.shown().lists.page(session.revision, session.abilities, message.params.cursor).map(Outcome::Ready)
+        }
         "tools/call" => tools::call(endpoint, call).await,
         other => match library::answer(endpoint, message, call).await {
             Some(answer) => answer.map(Outcome::Ready),

@@ -7,48 +7,67 @@ use std::sync::Arc;
 use serde_json::value::RawValue;
 use serde_json::{Map, Value, json};
 
+use super::app::Part;
 use super::era::Revision;
 use super::modern::LIST_TTL_MS;
 use super::reply::Members;
 use super::rpc::{self, Error, INVALID_PARAMS};
+use super::session::Abilities;
 use crate::job::Status;
 use crate::service::Tool;
 
 /// The page in each revision.
 pub(super) struct Lists {
-    pages: [Arc<[u8]>; Revision::ALL.len()],
+    plain: [Arc<[u8]>; Revision::ALL.len()],
+    /// For clients that show apps.
+    with_app: [Arc<[u8]>; Revision::ALL.len()],
 }
 
 impl Lists {
     /// Lists these tools, in their order.
-    pub(super) fn new<'a>(tools: impl Iterator<Item = &'a Tool> + Clone) -> Self {
-        Self { pages: Revision::ALL.map(|revision| page(revision, tools.clone()).into()) }
+    pub(super) fn new(tools: &[(&Tool, Part)]) -> Self {
+        let pages = |shows_apps| Revision::ALL.map(|revision| page(revision, tools, shows_apps).into());
+        Self { plain: pages(false), with_app: pages(true) }
     }
 
     /// The page. There is only one, so no cursor was ever given out.
     ///
     /// # Errors
     /// -32602 for any cursor.
-    pub(super) fn page(&self, revision: Revision, cursor: Option<&RawValue>) -> Result<Members, Error> {
+    pub(super) fn page(
+        &self,
+        revision: Revision,
+        abilities: Abilities,
+        cursor: Option<&RawValue>,
+    ) -> Result<Members, Error> {
         if cursor.is_some_and(|cursor| cursor.get() != "null") {
             return Err(Error::answered(
                 INVALID_PARAMS,
                 "params.cursor is not one of this server's: the list has one page",
             ));
         }
+        let pages = if abilities.ui { &self.with_app } else { &self.plain };
         let page = match revision {
-            Revision::March2025 => &self.pages[0],
-            Revision::June2025 => &self.pages[1],
-            Revision::November2025 => &self.pages[2],
-            Revision::July2026 => &self.pages[3],
+            Revision::March2025 => &pages[0],
+            Revision::June2025 => &pages[1],
+            Revision::November2025 => &pages[2],
+            Revision::July2026 => &pages[3],
         };
         Ok(Members { json: page.to_vec(), ..Members::default() })
     }
 }
 
-fn page<'a>(revision: Revision, tools: impl Iterator<Item = &'a Tool>) -> Vec<u8> {
+fn page(revision: Revision, tools: &[(&Tool, Part)], shows_apps: bool) -> Vec<u8> {
     let mut json = b"\"tools\":".to_vec();
-    rpc::push_value(&mut json, &tools.map(|tool| entry(revision, tool)).collect::<Vec<_>>());
+    let told = tools.iter().filter(|(_, part)| shows_apps || *part != Part::Own);
+    let entry = |(tool, part): &(&Tool, Part)| {
+        let mut entry = entry(revision, tool);
+        if let Some(meta) = part.meta().filter(|_| shows_apps) {
+            entry.insert("_meta".into(), meta);
+        }
+        entry
+    };
+    rpc::push_value(&mut json, &told.map(entry).collect::<Vec<_>>());
     if revision.is_modern() {
         json.extend_from_slice(format!(",\"ttlMs\":{LIST_TTL_MS},\"cacheScope\":\"private\"").as_bytes());
     }

@@ -6,7 +6,9 @@
 
 use std::sync::Arc;
 
+use arc_swap::ArcSwap;
 use bytes::Bytes;
+use tokio::sync::watch;
 
 use crate::clock::Clock;
 use crate::job::Millis;
@@ -14,6 +16,7 @@ use crate::net::Courier;
 use crate::service::{Catalogue, Detail, Links, Refused, Service, Viewer};
 
 mod accept;
+mod app;
 mod batch;
 mod calls;
 mod capabilities;
@@ -41,6 +44,7 @@ mod result;
 mod resume;
 mod rpc;
 mod session;
+mod shown;
 mod standing;
 mod stream;
 mod subscriptions;
@@ -74,6 +78,7 @@ use era::{Era, Meta, Revision};
 use reply::Reply;
 use rpc::{Error, INVALID_PARAMS, INVALID_REQUEST, Message, PARSE_ERROR};
 use session::{Lookup, Sessions};
+use shown::{Marks, Shown};
 use tools::Call;
 
 /// One HTTP request to `/mcp`.
@@ -140,15 +145,13 @@ pub struct Endpoint {
     clock: Arc<dyn Clock>,
     links: Links,
     sessions: Sessions,
-    lists: lists::Lists,
     /// `None`: hidden.
     helpers: Option<Catalogue>,
-    bound: params::ByTool,
     events: occurrences::Options,
     webhooks: Arc<occurrences::Webhooks>,
-    stock: resources::Stock,
-    /// Empty: not offered.
-    prompts: Vec<prompts::Prompt>,
+    shown: ArcSwap<Shown>,
+    /// Tells those who listen of what is shown now.
+    marks: watch::Sender<Marks>,
 }
 
 impl Endpoint {
@@ -162,15 +165,14 @@ impl Endpoint {
             false => None,
         };
         let sessions = Sessions::load(service.clone(), clock.clone(), options.session_ttl).await?;
-        let tools = || service.catalogue.tools();
-        let all: Vec<_> = tools().chain(helpers.iter().flat_map(|helpers| helpers.tools())).collect();
-        let lists = lists::Lists::new(all.into_iter());
-        let bound = params::read(tools());
         let links = Links { base: options.base, detail: Detail::Line };
-        let (events, stock, prompts) = (options.events, options.stock, options.prompts);
-        let (dialect, reach) = (events.dialect.clone(), events.webhooks.clone());
-        let webhooks = occurrences::Webhooks::load(service.clone(), clock.clone(), dialect, reach).await?;
-        Ok(Arc::new(Self { service, clock, links, sessions, lists, helpers, bound, events, webhooks, stock, prompts }))
+        let shown = Shown::new(&service.catalogue(), helpers.as_ref(), options.stock, options.prompts);
+        let marks = watch::Sender::new(shown.marks);
+        let shown = ArcSwap::from_pointee(shown);
+        let events = options.events;
+        let (dialect, callbacks) = (events.dialect.clone(), events.webhooks.clone());
+        let webhooks = occurrences::Webhooks::load(service.clone(), clock.clone(), dialect, callbacks).await?;
+        Ok(Arc::new(Self { service, clock, links, sessions, helpers, events, webhooks, shown, marks }))
     }
 
     /// Starts callbacks: from now on there are some to subscribe to. The future delivers until `closing`, and returns when how far it came
@@ -181,6 +183,19 @@ impl Endpoint {
         closing: impl Future<Output = ()> + Send + 'static,
     ) -> impl Future<Output = ()> + Send + 'static {
         self.webhooks.deliver(courier, closing)
+    }
+
+    /// Shows the tools that the service has now, and these; tells those who listen of each list that is another.
+    pub fn reload(&self, stock: resources::Stock, prompts: Vec<prompts::Prompt>) {
+        let shown = Shown::new(&self.service.catalogue(), self.helpers.as_ref(), stock, prompts);
+        let marks = shown.marks;
+        self.shown.store(Arc::new(shown));
+        self.marks.send_replace(marks);
+    }
+
+    /// What is shown now.
+    fn shown(&self) -> Arc<Shown> {
+        self.shown.load_full()
     }
 
     /// Answers one request. Dropping the future is how the transport says that the client went away: a call of

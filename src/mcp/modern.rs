@@ -14,6 +14,7 @@ use super::legacy::{INSTRUCTIONS, unknown_method};
 use super::log::Level;
 use super::reply::{Members, Reply};
 use super::rpc::{self, Error, HEADER_MISMATCH, INVALID_PARAMS, Kind, Message, UNSUPPORTED_VERSION};
+use super::session::Abilities;
 use super::tools::{self, Call};
 use super::work::Outcome;
 use super::{Endpoint, capabilities, library, listen, occurrences, params};
@@ -48,7 +49,10 @@ async fn dispatch(
     }
     match &*message.method {
         "server/discover" => Ok(discover(endpoint).into()),
-        "tools/list" => endpoint.lists.page(Revision::July2026, message.params.cursor).map(Outcome::Ready),
+        "tools/list" => {
+            let abilities = Abilities::declared(call.meta.capabilities);
+            endpoint.shown().lists.page(Revision::July2026, abilities, message.params.cursor).map(Outcome::Ready)
+        }
         "subscriptions/listen" => {
             let id = message.id().unwrap_or_default();
             listen::listen(endpoint, call.viewer, id, message).await

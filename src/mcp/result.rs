@@ -11,7 +11,7 @@ use super::reply::{Members, push_text};
 use super::rpc::{self, Error, INTERNAL_ERROR};
 use super::tools::{handle, push_handle};
 use super::{Endpoint, refusal};
-use crate::job::{Completion, Head, LastError, State};
+use crate::job::{Completion, Head, JobId, LastError, State};
 use crate::service::Refused;
 
 /// Ready content blocks up to this are handed on; larger ones are read in ranges, as a result is. In bytes.
@@ -98,6 +98,11 @@ async fn completed(
         let more = more(endpoint, &range, id, &url);
         if content.is_none() {
             push_text(&mut json, &format!("{}\n[{more}]", range.text));
+            if revision.is_structured() {
+                // Before the bracket that ends the content.
+                json.pop();
+                push_link(&mut json, id, range.total);
+            }
         }
         // In place of the result: clients that were told a schema want something that fits it.
         let handle = structured.get_or_insert_default();
@@ -114,8 +119,18 @@ async fn completed(
     Ok(Members { json, structured, job: Some(id) })
 }
 
+/// Adds a link to the result as a resource, and ends the content.
+fn push_link(json: &mut Vec<u8>, id: JobId, size: u64) {
+    let link = serde_json::json!({
+        "type": "resource_link", "uri": format!("job://{id}/result"), "name": format!("result of job {id}"), "size": size,
+    });
+    json.push(b',');
+    rpc::push_value(json, &link);
+    json.push(b']');
+}
+
 /// The mark of a cut: how much there is, and how to read on.
-pub(super) fn more(endpoint: &Endpoint, range: &ranges::Range, id: crate::job::JobId, url: &str) -> String {
+pub(super) fn more(endpoint: &Endpoint, range: &ranges::Range, id: JobId, url: &str) -> String {
     let next = range.next.unwrap_or(range.total);
     let total = range.total;
     if endpoint.helpers.is_none() {
@@ -137,8 +152,9 @@ fn said(result: &[u8]) -> String {
 
 /// Objects are structured in every revision; other values only in the newest, and only where a schema promises them.
 fn is_structured(endpoint: &Endpoint, revision: Revision, head: &Head, result: &[u8]) -> bool {
-    let has_schema =
-        || endpoint.service.catalogue.of_type(&head.job.spec.job_type).is_some_and(|tool| tool.output_schema.is_some());
+    let has_schema = || {
+        endpoint.service.catalogue().of_type(&head.job.spec.job_type).is_some_and(|tool| tool.output_schema.is_some())
+    };
     result.first() == Some(&b'{') || (revision.is_modern() && has_schema())
 }
 

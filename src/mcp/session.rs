@@ -12,6 +12,7 @@ use serde::{Deserialize, Serialize};
 use serde_json::value::RawValue;
 use tokio::sync::Notify;
 
+use super::app;
 use super::calls::{CallInFlight, Calls};
 use super::era::{Presence, Revision};
 use super::log::Level;
@@ -73,7 +74,7 @@ impl Abilities {
         let has = |pointer: &str| capabilities.pointer(pointer).is_some_and(serde_json::Value::is_object);
         // A client that names the one form of questions has not the other.
         let asks_by_form = has("/elicitation/form") || !has("/elicitation/url");
-        Self { elicitation: has("/elicitation") && asks_by_form, ui: has("/extensions/io.modelcontextprotocol~1ui") }
+        Self { elicitation: has("/elicitation") && asks_by_form, ui: app::is_shown_by(capabilities) }
     }
 
     /// As the envelope of 2026-07-28 declares them; none if it does not.

@@ -6,6 +6,7 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::Duration;
 
+use arc_swap::ArcSwap;
 use bytes::Bytes;
 
 use crate::clock::Clock;
@@ -156,8 +157,7 @@ pub struct Parts {
 
 /// The façade. One for the process, shared.
 pub struct Service {
-    /// What the tools are.
-    pub catalogue: Arc<Catalogue>,
+    catalogue: ArcSwap<Catalogue>,
     core: Handle,
     published: Arc<Published>,
     clock: Arc<dyn Clock>,
@@ -168,7 +168,17 @@ impl Service {
     /// The façade of these parts.
     pub fn new(parts: Parts) -> Self {
         let Parts { catalogue, core, published, clock } = parts;
-        Self { catalogue, core, published, clock, is_unhealthy: AtomicBool::new(false) }
+        Self { catalogue: ArcSwap::new(catalogue), core, published, clock, is_unhealthy: AtomicBool::new(false) }
+    }
+
+    /// What the tools are.
+    pub fn catalogue(&self) -> Arc<Catalogue> {
+        self.catalogue.load_full()
+    }
+
+    /// What the tools are from now on.
+    pub fn set_catalogue(&self, catalogue: Arc<Catalogue>) {
+        self.catalogue.store(catalogue);
     }
 
     /// The time.

@@ -37,6 +37,8 @@ pub struct Tool {
     pub annotations: Option<Value>,
     /// How long a call waits for the result before it answers the handle.
     pub inline_wait: Millis,
+    /// A call without an idempotency key gets one that its arguments make: the same call finds the same job.
+    pub derive_key: bool,
     /// See `TaskSupport`.
     pub task_support: TaskSupport,
     /// How long a job may take from its creation to its end.

@@ -177,6 +177,7 @@ fn catalogue() -> Arc<Catalogue> {
         output_schema: None,
         annotations: None,
         inline_wait: Millis(inline_wait),
+        derive_key: false,
         task_support: TaskSupport::Auto,
         expires_in: None,
         cancel_grace: Millis(100),

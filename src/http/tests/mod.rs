@@ -168,6 +168,7 @@ fn tool(rules: Rules) -> Tool {
         output_schema: None,
         annotations: None,
         inline_wait: crate::job::Millis(0),
+        derive_key: false,
         task_support: TaskSupport::Auto,
         expires_in: None,
         cancel_grace: crate::job::Millis(100),

@@ -1,4 +1,4 @@
-//! The four helper tools, by which a plain client follows its jobs.
+//! The helper tools: four by which a plain client follows its jobs, and two for the app.
 //!
 //! In: a call by name. Out: the members of a tool result. What is wrong with the arguments, and an id that nobody knows, is told as a result
 //! that a model can act on. One file per tool.
@@ -12,13 +12,15 @@ use super::reply::{Members, push_text};
 use super::rpc::{self, Error, INVALID_PARAMS};
 use super::tools::Call;
 use super::work::Outcome;
-use super::{Endpoint, refusal, view};
+use super::{Endpoint, app, refusal, view};
 use crate::job::{Head, JobId, Millis, Rules};
 use crate::service::{Catalogue, JobView, Refused, TaskSupport, Tool, Viewer};
 
 mod cancel_job;
 mod get_job;
 mod list_jobs;
+mod retry_job;
+mod view_job;
 mod wait_for_jobs;
 
 pub use list_jobs::LIST_MAX;
@@ -37,10 +39,12 @@ enum Helper {
     Wait,
     Cancel,
     List,
+    View,
+    Retry,
 }
 
 impl Helper {
-    const ALL: [Self; 4] = [Self::Get, Self::Wait, Self::Cancel, Self::List];
+    const ALL: [Self; 6] = [Self::Get, Self::Wait, Self::Cancel, Self::List, Self::View, Self::Retry];
 
     const fn name(self) -> &'static str {
         match self {
@@ -48,6 +52,8 @@ impl Helper {
             Self::Wait => "wait_for_jobs",
             Self::Cancel => "cancel_job",
             Self::List => "list_jobs",
+            Self::View => "view_job",
+            Self::Retry => "retry_job",
         }
     }
 
@@ -61,6 +67,8 @@ impl Helper {
             Self::Wait => ("Wait for jobs", wait_for_jobs::DESCRIPTION, wait_for_jobs::schema(), true),
             Self::Cancel => ("Cancel a job", cancel_job::DESCRIPTION, cancel_job::schema(), false),
             Self::List => ("List jobs", list_jobs::DESCRIPTION, list_jobs::schema(), true),
+            Self::View => ("View a job", view_job::DESCRIPTION, view_job::schema(), true),
+            Self::Retry => ("Retry a job", retry_job::DESCRIPTION, retry_job::schema(), false),
         };
         Tool {
             name: self.name().into(),
@@ -71,12 +79,21 @@ impl Helper {
             output_schema: None,
             annotations: Some(serde_json::json!({ "readOnlyHint": reads, "openWorldHint": false })),
             inline_wait: Millis(0),
+            derive_key: false,
             task_support: TaskSupport::Never,
             expires_in: None,
             cancel_grace: Millis(0),
             max_result: 0,
             rules: Rules::default(),
         }
+    }
+}
+
+/// What the helper of that name has to do with the app.
+pub(super) fn part(name: &str) -> app::Part {
+    match Helper::named(name) {
+        Some(Helper::View | Helper::Retry) => app::Part::Own,
+        Some(Helper::Get | Helper::Wait | Helper::Cancel | Helper::List) | None => app::Part::None,
     }
 }
 
@@ -135,6 +152,8 @@ pub(super) async fn call(
         Some(Helper::Wait) => wait_for_jobs::call(&context).await,
         Some(Helper::Cancel) => cancel_job::call(&context).await.map(Outcome::Ready),
         Some(Helper::List) => list_jobs::call(&context).await.map(Outcome::Ready),
+        Some(Helper::View) => view_job::call(&context).await.map(Outcome::Ready),
+        Some(Helper::Retry) => retry_job::call(&context).await.map(Outcome::Ready),
         None => Err(Stop::Told(Members::complaint("There is no such helper."))),
     };
     match answer {
@@ -229,7 +248,9 @@ mod tests {
 
     #[test]
     fn only_the_helpers_names_are_taken() {
-        assert!(["get_job", "wait_for_jobs", "cancel_job", "list_jobs"].into_iter().all(is_helper));
+        assert!(
+            ["get_job", "wait_for_jobs", "cancel_job", "list_jobs", "view_job", "retry_job"].into_iter().all(is_helper)
+        );
         assert!(!is_helper("get_jobs"));
     }
 }

@@ -115,6 +115,8 @@ fn description(name: &str) -> String {
         "job.started" => "An attempt at a job has started.",
         "job.progress" => "A job says how far it is, or that it will be tried again.",
         "job.partial" => "A job has a new partial result.",
+        "job.input_required" => "A job asks and waits for an answer.",
+        "job.input_received" => "A job was answered.",
         "job.completed" => "A job has completed; small results are in the payload, others are linked.",
         "job.failed" => "A job has failed for good.",
         "job.canceled" => "A job was canceled.",

@@ -65,7 +65,7 @@ async fn tools_are_listed_in_one_order_with_the_dress_of_their_revision() {
         assert!(tools.iter().all(|tool| tool["description"].is_string() && tool["inputSchema"]["type"] == "object"));
         tools.iter().map(|tool| tool["name"].as_str().expect("a name").to_owned()).collect()
     };
-    let expected = ["start", "quick", "numbers", "get_job", "wait_for_jobs", "cancel_job", "list_jobs"];
+    let expected = ["start", "quick", "numbers", "derived", "get_job", "wait_for_jobs", "cancel_job", "list_jobs"];
     assert_eq!((names(&old), names(&new)), (expected.map(str::to_owned).into(), expected.map(str::to_owned).into()));
     assert_eq!((old.get("ttlMs"), old.get("nextCursor"), new.get("nextCursor")), (None, None, None));
     assert_eq!((&new["resultType"], &new["cacheScope"]), (&json!("complete"), &json!("private")));
@@ -190,4 +190,19 @@ async fn a_task_wish_is_ignored_while_no_tasks_are_declared() {
     let answer = rig.post(&[("mcp-session-id", &session)], &request(1, "tools/call", params)).await;
     assert_eq!(message(&answer)["result"]["structuredContent"], json!({"a": 1}));
     assert_eq!(header(&answer, "mcp-session-id"), None);
+}
+
+#[tokio::test]
+async fn case_30_a_call_that_is_sent_again_finds_its_job_where_the_tool_derives_its_key() {
+    let rig = Rig::new().await;
+    let id = |message: Value| message["result"]["structuredContent"]["jobId"].as_str().expect("a handle").to_owned();
+    for revision in REVISIONS {
+        let call = async |arguments: Value, meta: Value| id(rig.call(revision, "derived", arguments, meta).await);
+        let first = call(json!({"budget": 1, "of": revision}), json!({})).await;
+        assert_eq!(call(json!({"of": revision, "budget": 1.0}), json!({})).await, first);
+        assert_ne!(call(json!({"of": revision, "budget": 2}), json!({})).await, first);
+        // A key of the caller's own asks for a job of its own.
+        let own = json!({"longhaul/idempotencyKey": format!("mine-{revision}")});
+        assert_ne!(call(json!({"budget": 1, "of": revision}), own).await, first);
+    }
 }

@@ -65,7 +65,7 @@ fn names(polled: &Value) -> Vec<&str> {
 async fn the_extension_is_announced_only_where_it_is_on() {
     for (enabled, legacy) in [(true, true), (true, false), (false, true)] {
         let dialect = Dialect { advertise_legacy_capability: legacy, ..Dialect::default() };
-        let events = occurrences::Options { enabled, dialect };
+        let events = occurrences::Options { enabled, dialect, ..occurrences::Options::default() };
         let rig = Rig::with(Options { events, ..Options::default() }).await;
         let answer = message(&rig.modern_as(Viewer::local(), "server/discover", json!({}), &[]).await);
         let told = &answer["result"]["capabilities"];
@@ -261,14 +261,13 @@ async fn thousands_of_streams_are_thousands_of_cursors_and_no_tasks() {
 
 #[tokio::test]
 async fn the_dialect_decides_about_codes_names_and_who_is_served() {
-    let dialect = Dialect {
-        codes: Codes::Sketch,
-        require_mcp_name: true,
-        require_client_capability: true,
-        advertise_legacy_capability: false,
-    };
-    let strict =
-        Rig::with(Options { events: occurrences::Options { enabled: true, dialect }, ..Options::default() }).await;
+    let dialect =
+        Dialect { codes: Codes::Sketch, require_mcp_name: true, require_client_capability: true, ..Dialect::default() };
+    let strict = Rig::with(Options {
+        events: occurrences::Options { dialect, ..occurrences::Options::default() },
+        ..Options::default()
+    })
+    .await;
     let undeclared = strict.modern_as(Viewer::local(), "events/list", json!({}), &[]).await;
     assert_eq!((undeclared.status, &message(&undeclared)["error"]["code"]), (400, &json!(-32021)));
     let mut body = modern("events/poll", json!({"name": "job.nothing"}), json!({}));

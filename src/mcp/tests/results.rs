@@ -124,3 +124,17 @@ async fn case_36_the_whole_of_a_large_result_is_read_in_ranges() {
         assert_eq!(all, result.as_str().map_or_else(|| result.to_string(), str::to_owned));
     }
 }
+
+#[tokio::test]
+async fn case_36_a_result_that_is_cut_links_to_the_whole() {
+    let rig = Rig::new().await;
+    let long = "語".repeat(usize::try_from(TEXT_DEFAULT).expect("fits"));
+    for (revision, links) in [("2025-03-26", false), ("2025-06-18", true), ("2026-07-28", true)] {
+        let result = rig.quick(revision, json!({"result": long})).await;
+        let id = result["_meta"]["longhaul/jobId"].as_str().expect("a job");
+        let link = &result["content"][1];
+        assert_eq!(link["type"] == "resource_link", links, "{revision}");
+        assert_eq!(link.get("uri").and_then(Value::as_str), links.then_some(format!("job://{id}/result")).as_deref());
+        assert_eq!(result["content"].as_array().map(Vec::len), Some(1 + usize::from(links)));
+    }
+}

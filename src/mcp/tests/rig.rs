@@ -80,6 +80,7 @@ pub fn tool(name: &str, inline_wait: Millis) -> Tool {
         output_schema: None,
         annotations: None,
         inline_wait,
+        derive_key: false,
         task_support: TaskSupport::Auto,
         expires_in: None,
         cancel_grace: Millis(100),
@@ -92,7 +93,8 @@ pub fn tool(name: &str, inline_wait: Millis) -> Tool {
 fn tools() -> Vec<Tool> {
     let long = Millis::seconds(60);
     let numbers = Tool { output_schema: Some(json!({"type": "array"})), ..tool("numbers", long) };
-    vec![tool("start", Millis(0)), tool("quick", long), numbers]
+    let derived = Tool { derive_key: true, ..tool("derived", Millis(0)) };
+    vec![tool("start", Millis(0)), tool("quick", long), numbers, derived]
 }
 
 impl Rig {

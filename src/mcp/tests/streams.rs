@@ -284,7 +284,7 @@ async fn a_listener_hears_what_it_opted_in_to_under_its_own_id_and_the_end() {
     let id = rig.start(json!({"hold": true})).await;
     rig.holds().await;
     let uri = format!("job://{id}");
-    let wanted = json!({"toolsListChanged": true, "resourceSubscriptions": [uri, "job://x", "test://y"]});
+    let wanted = json!({"tasksOfOthers": true, "toolsListChanged": false, "resourceSubscriptions": [uri, "job://x", "test://y"]});
     let mut message = super::rig::modern("subscriptions/listen", json!({"notifications": wanted}), json!({}));
     message["id"] = json!("nine");
     let mut headers = super::rig::modern_headers("subscriptions/listen", None);
@@ -303,4 +303,42 @@ async fn a_listener_hears_what_it_opted_in_to_under_its_own_id_and_the_end() {
     for message in [ack, news] {
         assert_eq!(message["params"]["_meta"]["io.modelcontextprotocol/subscriptionId"], "nine");
     }
+}
+
+#[tokio::test]
+async fn who_listens_hears_of_a_list_that_is_another_and_of_no_other() {
+    let rig = Rig::new().await;
+    let session = rig.open("2025-11-25").await;
+    let listen = [("mcp-session-id", session.as_bytes()), ("accept", b"text/event-stream".as_slice())];
+    let mut standing = Reader::of(rig.request("GET", &listen, b"").await);
+    let before = standing.next().await.and_then(|event| event.id).expect("an id");
+    let wanted = json!({"toolsListChanged": true, "promptsListChanged": true});
+    let message = super::rig::modern("subscriptions/listen", json!({"notifications": wanted}), json!({}));
+    let mut headers = super::rig::modern_headers("subscriptions/listen", None);
+    headers.push(BOTH);
+    let mut listener = Reader::of(rig.post(&headers, &message).await);
+    let ack = listener.next().await.and_then(|event| event.data).expect("an acknowledgement");
+    assert_eq!(ack["params"]["notifications"], wanted);
+
+    // The same again is no news; one tool less is.
+    rig.endpoint.reload(Default::default(), Vec::new());
+    let fewer = vec![super::rig::tool("start", crate::job::Millis(0))];
+    rig.service.set_catalogue(std::sync::Arc::new(crate::service::Catalogue::new(fewer).expect("schemas")));
+    rig.endpoint.reload(Default::default(), Vec::new());
+    for stream in [&mut standing, &mut listener] {
+        let told = stream.next().await.and_then(|event| event.data).expect("news");
+        assert_eq!(told["method"], "notifications/tools/list_changed");
+    }
+    // Who was away meanwhile hears of it on coming back.
+    let mut again = Reader::of(rig.resume(&session, &before).await);
+    again.next().await.expect("an id");
+    let told = again.next().await.and_then(|event| event.data).expect("news");
+    assert_eq!(told["method"], "notifications/tools/list_changed");
+    let list = message_of(&rig, &session, "tools/list").await;
+    assert_eq!(list["result"]["tools"][0]["name"], "start");
+    assert!(list["result"]["tools"].as_array().is_some_and(|tools| tools.iter().all(|tool| tool["name"] != "quick")));
+}
+
+async fn message_of(rig: &Rig, session: &str, method: &str) -> Value {
+    message(&rig.post(&[("mcp-session-id", session)], &request(9, method, json!({}))).await)
 }
