@@ -51,10 +51,13 @@ impl Target {
             return Err("must hold no user and no password");
         }
         let host = authority.host().trim_start_matches('[').trim_end_matches(']').to_ascii_lowercase();
-        if host.is_empty() || authority.port().is_some_and(|port| port.as_str().parse::<u16>().is_err()) {
-            return Err("names no host and port");
-        }
-        let port = authority.port_u16().unwrap_or(if is_secure { 443 } else { 80 });
+        // What follows the host is a port in decimal or nothing: some readers take more for one.
+        let port = match authority.as_str().strip_prefix(authority.host()).map(|rest| rest.strip_prefix(':')) {
+            Some(None) => Some(if is_secure { 443 } else { 80 }),
+            Some(Some(port)) => port.parse::<u16>().ok().filter(|_| port.bytes().all(|byte| byte.is_ascii_digit())),
+            None => None,
+        };
+        let port = port.filter(|_| !host.is_empty()).ok_or("names no host and port")?;
         let path = uri.path_and_query().map_or("/", |path| path.as_str());
         let authority = authority.as_str().to_ascii_lowercase();
         Ok(Self { is_secure, host: host.into(), port, authority: authority.into(), path: path.into() })

@@ -10,3 +10,4 @@ mod results;
 mod rig;
 mod sessions;
 mod streams;
+mod webhooks;
