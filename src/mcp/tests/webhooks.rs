@@ -16,7 +16,9 @@ use super::rig::{Rig, message};
 use crate::clock::{Clock, Manual};
 use crate::job::Millis;
 use crate::mcp::Options;
-use crate::mcp::occurrences::{self, RETRY_AFTER, SECRET_GRACE, TTL_MAX, TTL_MIN, WEBHOOKS_MAX, WebhookOptions};
+use crate::mcp::occurrences::{
+    self, HOST_ATTEMPTS_MAX, RETRY_AFTER, SECRET_GRACE, TTL_MAX, TTL_MIN, WEBHOOKS_MAX, WebhookOptions,
+};
 use crate::net::{Answered, Courier, Failure, Post, Sending};
 use crate::service::Viewer;
 
