@@ -64,6 +64,7 @@ pub use headers::Headers;
 pub use helpers::{JOBS_MAX, LIST_MAX, TIMEOUT_DEFAULT_MS, TIMEOUT_MAX_MS, is_helper};
 pub use log::LOG_SENT_MAX;
 pub use modern::LIST_TTL_MS;
+pub use params::{dressed, headers_of};
 pub use ranges::{TEXT_DEFAULT, TEXT_MAX, TEXT_MIN};
 pub use result::CONTENT_MAX;
 pub use rpc::ID_MAX;

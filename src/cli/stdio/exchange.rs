@@ -7,11 +7,13 @@ use std::time::Duration;
 
 use reqwest::header::{ACCEPT, CONTENT_TYPE};
 use reqwest::{Method, RequestBuilder, Response, StatusCode};
+use serde_json::{Value, json};
 use tokio::time::{Instant, sleep};
 
 use super::bridge::Bridge;
 use super::message::Message;
 use crate::cli::sse::{Frame, Parser};
+use crate::mcp::headers_of;
 
 /// How long a server may be away, a restart for example, before the client is told.
 pub const AWAY_MAX: Duration = Duration::from_secs(60);
@@ -32,8 +34,20 @@ impl Bridge {
     pub async fn exchange(&self, message: &Message) {
         let until = Instant::now() + AWAY_MAX;
         let mut has_reopened = false;
+        let mut parameters = Vec::new();
         loop {
-            let why = match self.post(message).await {
+            let why = match self.post(message, &parameters).await {
+                // Refused before anything was started: the tool may want arguments repeated in headers.
+                Ok(response) if response.status() == StatusCode::BAD_REQUEST && parameters.is_empty() => {
+                    parameters = self.parameters(message).await;
+                    if !parameters.is_empty() {
+                        continue;
+                    }
+                    match self.pass_on(message, response).await {
+                        Ok(_) => return,
+                        Err(why) => why.to_string(),
+                    }
+                }
                 Ok(response)
                     if response.status() == StatusCode::NOT_FOUND && self.is_stale(message) && !has_reopened =>
                 {
@@ -67,7 +81,22 @@ impl Bridge {
         message.envelope.is_none() && message.method != "initialize" && self.session().is_some()
     }
 
-    async fn post(&self, message: &Message) -> reqwest::Result<Response> {
+    /// The headers that repeat arguments of this call, by the tool's schema; none if there are no such, or the schema cannot be had.
+    async fn parameters(&self, message: &Message) -> Vec<(String, String)> {
+        let (Some(version), "tools/call") = (&message.envelope, message.method.as_str()) else { return Vec::new() };
+        let meta = json!({
+            "io.modelcontextprotocol/protocolVersion": version, "io.modelcontextprotocol/clientCapabilities": {},
+        });
+        let list = json!({"jsonrpc": "2.0", "id": 0, "method": "tools/list", "params": {"_meta": meta}});
+        let Ok(response) = self.post(&Message::read(list.to_string()), &[]).await else { return Vec::new() };
+        let list: Value = serde_json::from_str(&response.text().await.unwrap_or_default()).unwrap_or_default();
+        let call: Value = serde_json::from_str(&message.text).unwrap_or_default();
+        let tools = list["result"]["tools"].as_array().into_iter().flatten();
+        let tool = tools.into_iter().find(|tool| tool["name"] == call["params"]["name"]);
+        tool.map(|tool| headers_of(&tool["inputSchema"], &call["params"]["arguments"])).unwrap_or_default()
+    }
+
+    async fn post(&self, message: &Message, parameters: &[(String, String)]) -> reqwest::Result<Response> {
         let request = self.request(Method::POST).header(CONTENT_TYPE, "application/json");
         let request = match &message.envelope {
             Some(version) => {
@@ -77,12 +106,13 @@ impl Bridge {
             None if message.method == "initialize" => request,
             None => self.in_session(request),
         };
+        let request = parameters.iter().fold(request, |request, (name, value)| request.header(name, value));
         request.header(ACCEPT, "application/json, text/event-stream").body(message.text.clone()).send().await
     }
 
     /// Opens a session as a client once did; its id.
     pub async fn shake_hands(&self, handshake: &Message) -> reqwest::Result<Option<String>> {
-        let response = self.post(handshake).await?;
+        let response = self.post(handshake, &[]).await?;
         let id = response.headers().get(SESSION).and_then(|id| id.to_str().ok()).map(str::to_owned);
         if let Some(id) = &id {
             let note = r#"{"jsonrpc":"2.0","method":"notifications/initialized"}"#;

@@ -1,5 +1,6 @@
 //! The endpoint over the reference store, in this process, with time moved by hand.
 
+mod agent;
 mod apps;
 mod calls;
 mod helpers;
