@@ -171,8 +171,7 @@ impl Endpoint {
         let marks = watch::Sender::new(shown.marks);
         let shown = ArcSwap::from_pointee(shown);
         let events = options.events;
-        let (dialect, callbacks) = (events.dialect.clone(), events.webhooks.clone());
-        let webhooks = occurrences::Webhooks::load(service.clone(), clock.clone(), dialect, callbacks).await?;
+        let webhooks = occurrences::Webhooks::load(service.clone(), clock.clone(), events.clone()).await?;
         Ok(Arc::new(Self { service, clock, links, sessions, helpers, events, webhooks, shown, marks }))
     }
 

@@ -5,6 +5,7 @@
 
 use std::net::SocketAddr;
 use std::sync::Arc;
+use std::time::Duration;
 
 use bytes::{Bytes, BytesMut};
 use http_body_util::{BodyExt, Full};
@@ -24,6 +25,8 @@ use super::{ATTEMPT_MAX, Answered, Courier, Failure, Post, Reach, Sending, Targe
 
 /// So much of an answer is read; the rest is not waited for.
 pub const ANSWER_MAX: usize = 4 * 1024;
+/// And so long it is waited for, once the status is there: that is what counts.
+const ANSWER_WAIT: Duration = Duration::from_secs(1);
 /// Addresses of a host that one attempt tries.
 const ADDRESSES_MAX: usize = 4;
 
@@ -116,8 +119,9 @@ fn request(post: Post) -> Option<Request<Full<Bytes>>> {
 /// What the body begins with; what breaks off is as long as it came.
 async fn beginning(mut body: Incoming) -> Bytes {
     let mut bytes = BytesMut::new();
+    let until = tokio::time::Instant::now() + ANSWER_WAIT;
     while bytes.len() < ANSWER_MAX
-        && let Some(Ok(frame)) = body.frame().await
+        && let Ok(Some(Ok(frame))) = tokio::time::timeout_at(until, body.frame()).await
     {
         if let Ok(data) = frame.into_data() {
             bytes.extend_from_slice(&data[..data.len().min(ANSWER_MAX - bytes.len())]);

@@ -69,20 +69,21 @@ pub(in crate::mcp) struct Webhooks {
 }
 
 impl Webhooks {
-    /// The subscriptions that were there when the server last stopped.
+    /// The subscriptions that were there when the server last stopped; none where the extension is off.
     ///
     /// # Errors
     /// What `Service::cells` refuses.
     pub(in crate::mcp) async fn load(
         service: Arc<Service>,
         clock: Arc<dyn Clock>,
-        dialect: Dialect,
-        options: Options,
+        all: super::Options,
     ) -> Result<Arc<Self>, Refused> {
+        let super::Options { enabled, dialect, webhooks: options } = all;
         let mut table = HashMap::new();
         // No more than there are subscriptions wait in it.
         let (opened, queue) = mpsc::unbounded_channel();
-        for (name, value) in service.cells(PREFIX).await? {
+        let cells = if enabled { service.cells(PREFIX).await? } else { Vec::new() };
+        for (name, value) in cells {
             let Some(live) = Live::of_cell(&name, &value).map(Arc::new) else {
                 tracing::warn!(cell = name, "not a subscription that can be read; its client will subscribe again");
                 continue;

@@ -246,7 +246,7 @@ fn answer(live: &Live, truncated: bool, status: Option<Value>) -> Members {
     Members { json: json.into_bytes(), ..Members::default() }
 }
 
-/// Answers `events/unsubscribe`. Durable when it returns: then nothing more is sent.
+/// Answers `events/unsubscribe`. Durable when it returns: then no further attempt begins.
 ///
 /// # Errors
 /// `Forbidden` without a principal, -32602, `NotFound`; -32603 as `Service::put_cells`.
