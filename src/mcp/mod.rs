@@ -36,6 +36,7 @@ pub mod occurrences;
 mod params;
 mod pending;
 pub mod prompts;
+mod questions;
 mod ranges;
 mod refusal;
 mod reply;
@@ -48,6 +49,7 @@ mod shown;
 mod standing;
 mod stream;
 mod subscriptions;
+mod tasks;
 mod thread;
 mod tools;
 mod view;
@@ -71,6 +73,7 @@ pub use rpc::ID_MAX;
 pub use session::{SEEN_EVERY, SESSIONS_MAX};
 pub use stream::Stream;
 pub use subscriptions::{SUBSCRIBED_BYTES_MAX, SUBSCRIPTIONS_MAX};
+pub use tasks::{POLL_EVERY_MS, TASKS_PAGE, TOKENS_MAX};
 pub use thread::{EVENT_ID_MAX, THREAD_ID_MAX};
 pub use voice::PROGRESS_EVERY;
 pub use work::SILENT_MAX;
@@ -78,7 +81,7 @@ pub use work::SILENT_MAX;
 use era::{Era, Meta, Revision};
 use reply::Reply;
 use rpc::{Error, INVALID_PARAMS, INVALID_REQUEST, Message, PARSE_ERROR};
-use session::{Lookup, Sessions};
+use session::{Abilities, Lookup, Sessions};
 use shown::{Marks, Shown};
 use tools::Call;
 
@@ -243,7 +246,8 @@ impl Endpoint {
             Err(why) => return unread_meta(message, era, lookup, version, why),
         };
         let (viewer, body) = (&request.viewer, &request.body);
-        let call = Call { revision: Revision::July2026, viewer, body, params: message.params, meta };
+        let (revision, abilities) = (Revision::July2026, Abilities::declared(meta.capabilities));
+        let call = Call { revision, viewer, body, params: message.params, meta, session: None, abilities };
         match era {
             Era::Modern => modern::answer(self, message, request.headers, call).await,
             Era::Handshake => legacy::initialize(self, message, viewer, version, lookup.presence()).await,

@@ -77,6 +77,13 @@ impl Message {
         outer.method.is_none() && outer.id.is_some_and(|found| found.get() == id)
     }
 
+    /// The progress that a notification tells of.
+    pub fn progress(text: &str) -> Option<f64> {
+        let outer: Outer<'_> = serde_json::from_str(text).ok()?;
+        let params = outer.params.filter(|_| outer.method.as_deref() == Some("notifications/progress"))?;
+        serde_json::from_str::<Value>(params.get()).ok()?["progress"].as_f64()
+    }
+
     /// The name as a header can hold it.
     pub fn name_header(&self) -> Option<String> {
         self.name.as_deref().map(crate::mcp::dressed)
