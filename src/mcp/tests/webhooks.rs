@@ -228,7 +228,7 @@ async fn an_endpoint_that_does_not_prove_its_will_gets_no_subscription() {
         (Err(Failure::Tls), "tls_error"),
         (Err(Failure::Forbidden), "connection_refused"),
     ] {
-        let world = World::new(move |_, _| Some(said.clone())).await;
+        let world = World::new(move |_, _| Some(said)).await;
         let answer = world.call("ann", "events/subscribe", to(URL, "job.event")).await;
         assert_eq!(
             answer["error"],
