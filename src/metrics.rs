@@ -8,6 +8,7 @@ use std::collections::{BTreeMap, HashMap};
 use std::sync::Arc;
 use std::time::Duration;
 
+use arc_swap::ArcSwap;
 use prometheus_client::encoding::prometheus_text;
 use prometheus_client::metrics::counter::Counter;
 use prometheus_client::metrics::family::Family;
@@ -52,8 +53,9 @@ pub struct Vitals {
 /// Everything that is counted. One for the process, shared; every method may be called from any thread and never blocks.
 pub struct Metrics {
     registry: Registry,
-    types: HashMap<Arc<str>, OfType>,
-    unconfigured: OfType,
+    families: Families,
+    types: ArcSwap<HashMap<Arc<str>, Arc<OfType>>>,
+    unconfigured: Arc<OfType>,
     commit_seconds: Histogram,
     commit_group: Histogram,
     busy: Gauge,
@@ -88,10 +90,10 @@ impl Metrics {
         let mut registry = Registry::with_prefix("longhaul");
         let families = Families::new();
         families.register(&mut registry);
-        let types = types.into_iter().map(|name| (name.clone(), families.of_type(&name))).collect();
         let metrics = Self {
-            types,
-            unconfigured: families.of_type(UNCONFIGURED),
+            types: ArcSwap::default(),
+            unconfigured: Arc::new(families.of_type(UNCONFIGURED)),
+            families,
             // 50 µs to 1.6 s; 1 to 128.
             commit_seconds: Histogram::new(exponential_buckets(0.000_05, 2.0, 16)),
             commit_group: Histogram::new(exponential_buckets(1.0, 2.0, 8)),
@@ -99,6 +101,7 @@ impl Metrics {
             idle: Gauge::default(),
             registry,
         };
+        metrics.configure(types);
         metrics.idle.set(i64::try_from(workers).unwrap_or(i64::MAX));
         metrics.registered()
     }
@@ -112,6 +115,12 @@ impl Metrics {
         self.idle = moved(&workers, "idle", &self.idle);
         self.busy = moved(&workers, "busy", &self.busy);
         self
+    }
+
+    /// Counts jobs of these types each by itself from now on, and those of others together. What was counted stays.
+    pub fn configure(&self, types: impl IntoIterator<Item = Arc<str>>) {
+        let of = |name: Arc<str>| (name.clone(), Arc::new(self.families.of_type(&name)));
+        self.types.store(Arc::new(types.into_iter().map(of).collect()));
     }
 
     /// A job has ended. For a status that is no end: nothing.
@@ -169,8 +178,8 @@ impl Metrics {
         text
     }
 
-    fn of(&self, job_type: &str) -> &OfType {
-        self.types.get(job_type).unwrap_or(&self.unconfigured)
+    fn of(&self, job_type: &str) -> Arc<OfType> {
+        self.types.load().get(job_type).unwrap_or(&self.unconfigured).clone()
     }
 }
 

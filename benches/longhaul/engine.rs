@@ -12,7 +12,7 @@ use bytes::Bytes;
 use longhaul::clock::{Clock, System};
 use longhaul::core::{self, Creation, Fatal, Handle, LocalWork, Retention};
 use longhaul::events::Published;
-use longhaul::handler::{Handler, Handlers, RunContext};
+use longhaul::handler::{Handler, Handlers, Roster, RunContext};
 use longhaul::job::{Body, BodyRef, Outcome, Output, Part, Progress, Rules, Spec, Throttle, Timestamp};
 use longhaul::metrics::Metrics;
 use longhaul::run::Runner;
@@ -89,7 +89,8 @@ impl Engine {
         let mut handlers = Handlers::default();
         handlers.insert(TOOL.into(), Arc::new(Nothing { room: room.clone() }));
         let source = Arc::new(LocalWork::new(&core, port));
-        let runner = Runner::start(source, Arc::new(handlers), clock, workers, &Shutdown::default())?;
+        let runner =
+            Runner::start(source, Arc::new(Roster::from_pointee(handlers)), clock, workers, &Shutdown::default())?;
         Ok(Self { core, store, published, runner, ended, room })
     }
 

@@ -100,10 +100,15 @@ pub async fn drive(address: SocketAddr, request: Vec<u8>, connections: usize, sc
 
 /// A `tools/call` of the newest revision, which needs no session.
 pub fn tool_call(address: SocketAddr) -> Vec<u8> {
+    call(address, TOOL, r#"{"recipient":"a keen gardener of about sixty","budget":80}"#)
+}
+
+/// A `tools/call` of this tool with these arguments.
+pub fn call(address: SocketAddr, tool: &str, arguments: &str) -> Vec<u8> {
     let body = format!(
-        r#"{{"jsonrpc":"2.0","id":1,"method":"tools/call","params":{{"name":"{TOOL}","arguments":{{"recipient":"a keen gardener of about sixty","budget":80}},"_meta":{{"io.modelcontextprotocol/protocolVersion":"2026-07-28","io.modelcontextprotocol/clientCapabilities":{{}},"io.modelcontextprotocol/clientInfo":{{"name":"bench","version":"1"}}}}}}}}"#
+        r#"{{"jsonrpc":"2.0","id":1,"method":"tools/call","params":{{"name":"{tool}","arguments":{arguments},"_meta":{{"io.modelcontextprotocol/protocolVersion":"2026-07-28","io.modelcontextprotocol/clientCapabilities":{{}},"io.modelcontextprotocol/clientInfo":{{"name":"bench","version":"1"}}}}}}}}"#
     );
-    let headers = format!("mcp-protocol-version: 2026-07-28\r\nmcp-method: tools/call\r\nmcp-name: {TOOL}\r\n");
+    let headers = format!("mcp-protocol-version: 2026-07-28\r\nmcp-method: tools/call\r\nmcp-name: {tool}\r\n");
     post(address, "/mcp", &headers, &body)
 }
 

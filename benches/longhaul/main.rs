@@ -5,6 +5,7 @@
 
 mod bare;
 mod bare_sled;
+mod calls;
 mod deliveries;
 mod engine;
 mod idle;
@@ -35,7 +36,8 @@ type Result<T> = std::result::Result<T, Box<dyn std::error::Error + Send + Sync>
 /// A part: what it is called, and what it does.
 type Part = (&'static str, fn(&Scale) -> Result<()>);
 
-const PARTS: [Part; 7] = [
+const PARTS: [Part; 8] = [
+    ("calls", calls::run),
     ("submits", submits::run),
     ("lifecycles", lifecycles::run),
     ("starts", starts::run),

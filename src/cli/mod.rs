@@ -14,6 +14,7 @@ mod jobs;
 mod logging;
 mod output;
 mod parts;
+mod reload;
 pub mod serve;
 mod settings;
 mod sse;
@@ -178,8 +179,8 @@ pub fn main() -> ExitCode {
     }
     // clap exits by itself: 0 after help, 2 for what it does not understand.
     let result = match Arguments::parse().command {
-        Command::Serve(settings) => match logging::start().and_then(|()| settings.read()) {
-            Ok(config) => return serve::run(config),
+        Command::Serve(settings) => match logging::start().and_then(|()| serve::run(&settings)) {
+            Ok(code) => return code,
             Err(failure) => Err(failure),
         },
         Command::Mcp(wish) => match logging::start().and_then(|()| stdio::run(&wish)) {

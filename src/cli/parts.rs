@@ -1,5 +1,6 @@
 //! From the configuration to what each part is told.
 
+use std::collections::HashMap;
 use std::sync::Arc;
 
 use crate::clock::Clock;
@@ -7,6 +8,7 @@ use crate::config::{Config, Run};
 use crate::handler::command::{Check, Program, strays};
 use crate::handler::demo::Analysis;
 use crate::handler::{Handler, Handlers};
+use crate::job::Rules;
 use crate::service::{Catalogue, Tool};
 use crate::{core, http, mcp, store};
 
@@ -36,6 +38,7 @@ pub fn mcp(config: &Config) -> mcp::Options {
         base: config.public_url.clone().unwrap_or_default(),
         helpers: config.helpers,
         session_ttl: config.session_ttl,
+        events: config.events.clone(),
         stock: config.resources.clone(),
         prompts: config.prompts.clone(),
     }
@@ -84,6 +87,11 @@ pub fn handlers(config: &Config, catalogue: &Arc<Catalogue>) -> Result<Handlers,
         handlers.insert(tool.tool.job_type.clone(), handler);
     }
     Ok(handlers)
+}
+
+/// The rules of each type.
+pub fn rules(catalogue: &Catalogue) -> HashMap<Arc<str>, Rules> {
+    catalogue.tools().map(|tool| (tool.job_type.clone(), tool.rules.clone())).collect()
 }
 
 /// What names this store among all on this machine, in the environment of its children.

@@ -3,7 +3,6 @@
 //! The only file that names concrete parts. In: a `Config`. Out: an exit code. Start: store, recovery, core, workers, port, in
 //! that order; end: the other way round, in the four phases of `shutdown`.
 
-use std::collections::HashMap;
 use std::net::SocketAddr;
 use std::pin::Pin;
 use std::process::ExitCode;
@@ -14,18 +13,20 @@ use tokio::signal::unix::{Signal, SignalKind, signal};
 use tokio::sync::mpsc;
 
 use super::exit;
-use super::failure;
+use super::failure::{self, Failure};
 use super::logging;
 use super::output;
 use super::parts;
+use super::reload::{self, Reloaded};
+use super::settings::Settings;
 use super::stdio::place::{self, Written};
 use crate::clock::{Clock, System};
 use crate::config::Config;
 use crate::core::{self, Fatal, Handle, LocalWork};
 use crate::events::{self, Published};
 use crate::fault::{self, Point};
+use crate::handler::Roster;
 use crate::handler::command::strays;
-use crate::job::Rules;
 use crate::metrics::Metrics;
 use crate::run::Runner;
 use crate::service::{self, Catalogue, Service};
@@ -41,6 +42,7 @@ const RELEASE_GRACE: Duration = Duration::from_secs(6);
 struct Running {
     core: Handle,
     service: Arc<Service>,
+    roster: Arc<Roster>,
     runner: Runner,
     metrics: Arc<Metrics>,
     published: Arc<Published>,
@@ -105,14 +107,20 @@ pub trait Host: Send {
     /// Whether another process's hold on the store is a reason to look for its server, rather than to end.
     fn joins(&self) -> bool;
 
+    /// The configuration as it is written now.
+    ///
+    /// # Errors
+    /// Every complaint about it.
+    fn reread(&self) -> Result<Config, Failure>;
+
     /// Returns when nobody needs the server any more.
     fn over(&mut self) -> Pin<Box<dyn Future<Output = ()> + Send + '_>>;
 }
 
 /// `longhaul serve`: says on stdout where it serves, and ends with a signal.
-struct Standalone;
+struct Standalone<'a>(&'a Settings);
 
-impl Host for Standalone {
+impl Host for Standalone<'_> {
     fn serves(&mut self, address: SocketAddr) {
         output::say(&format!("longhaul {} serves on http://{address}", env!("CARGO_PKG_VERSION")));
     }
@@ -121,15 +129,23 @@ impl Host for Standalone {
         false
     }
 
+    fn reread(&self) -> Result<Config, Failure> {
+        self.0.read()
+    }
+
     fn over(&mut self) -> Pin<Box<dyn Future<Output = ()> + Send + '_>> {
         Box::pin(std::future::pending())
     }
 }
 
 /// Serves until a signal or a failure ends it.
-pub fn run(config: Config) -> ExitCode {
+///
+/// # Errors
+/// What is wrong with the settings.
+pub fn run(settings: &Settings) -> Result<ExitCode, Failure> {
+    let config = settings.read()?;
     // It ends the process, or says why it did not start.
-    host(&config, &mut Standalone).unwrap_or_else(|| exit::FAILED.into())
+    Ok(host(&config, &mut Standalone(settings)).unwrap_or_else(|| exit::FAILED.into()))
 }
 
 /// Serves until a signal, a failure or its host ends it; `None` if another process holds the store and the host joins. Blocks; ends the
@@ -181,9 +197,8 @@ fn start(config: &Config) -> Result<Running, NoStart> {
     }
     let tools = config.tools.iter().map(|tool| tool.tool.clone()).collect();
     let catalogue = Arc::new(Catalogue::new(tools).map_err(NoStart::Other)?);
-    let handlers = Arc::new(parts::handlers(config, &catalogue).map_err(NoStart::Other)?);
-    let rules: HashMap<Arc<str>, Rules> =
-        catalogue.tools().map(|tool| (tool.job_type.clone(), tool.rules.clone())).collect();
+    let roster = Arc::new(Roster::from_pointee(parts::handlers(config, &catalogue).map_err(NoStart::Other)?));
+    let rules = parts::rules(&catalogue);
     let metrics = Arc::new(Metrics::new(rules.keys().cloned(), config.workers));
     let heads = core::recover(&*store, &*clock, &rules)?;
     let base = config.public_url.as_deref().unwrap_or_default();
@@ -200,26 +215,28 @@ fn start(config: &Config) -> Result<Running, NoStart> {
     let core = core::start(core_parts, parts::core(config), &heads, on_end).map_err(no_thread)?;
     let shutdown = Shutdown::default();
     let work = Arc::new(LocalWork::new(&core, store));
-    let runner = Runner::start(work, handlers, clock.clone(), config.workers, &shutdown).map_err(no_thread)?;
+    let runner = Runner::start(work, roster.clone(), clock.clone(), config.workers, &shutdown).map_err(no_thread)?;
     let service = Arc::new(Service::new(service::Parts {
         catalogue,
         core: core.clone(),
         published: published.clone(),
         clock: clock.clone(),
     }));
-    Ok(Running { core, service, runner, metrics, published, ended, clock, shutdown })
+    Ok(Running { core, service, roster, runner, metrics, published, ended, clock, shutdown })
 }
 
 /// Serves, and returns the exit code once everything has ended.
 async fn serve(config: &Config, mut running: Running, host: &mut dyn Host) -> u8 {
     // Before it says that it serves: who reads that may end it.
-    let (Ok(mut interrupt), Ok(mut terminate)) = (signal(SignalKind::interrupt()), signal(SignalKind::terminate()))
+    let listen = |kind| signal(kind).ok();
+    let (Some(mut interrupt), Some(mut terminate), Some(mut hangup)) =
+        (listen(SignalKind::interrupt()), listen(SignalKind::terminate()), listen(SignalKind::hangup()))
     else {
         output::complain("signals cannot be heard");
         return exit::FAILED;
     };
-    let server = match bind(config, &running, host).await {
-        Ok(server) => server,
+    let (server, endpoint) = match bind(config, &running, host).await {
+        Ok(bound) => bound,
         Err(why) => {
             output::complain(&why);
             return exit::USAGE;
@@ -227,11 +244,16 @@ async fn serve(config: &Config, mut running: Running, host: &mut dyn Host) -> u8
     };
     tokio::spawn(running.published.announcer());
     let http = tokio::spawn(server.run());
-    let fatal = tokio::select! {
-        _ = interrupt.recv() => None,
-        _ = terminate.recv() => None,
-        () = host.over() => None,
-        fatal = running.ended.recv() => fatal,
+    let fatal = loop {
+        tokio::select! {
+            _ = interrupt.recv() => break None,
+            _ = terminate.recv() => break None,
+            () = host.over() => break None,
+            fatal = running.ended.recv() => break fatal,
+            _ = hangup.recv() => {}
+        }
+        let Running { core, service, roster, metrics, .. } = &running;
+        reload::reload(config, host.reread(), &Reloaded { core, service, roster, metrics, endpoint: &endpoint });
     };
     if let Some(fatal) = fatal {
         return died(&running.service, fatal);
@@ -242,13 +264,17 @@ async fn serve(config: &Config, mut running: Running, host: &mut dyn Host) -> u8
     }
 }
 
-async fn bind(config: &Config, running: &Running, host: &mut dyn Host) -> Result<http::Server, String> {
+async fn bind(
+    config: &Config,
+    running: &Running,
+    host: &mut dyn Host,
+) -> Result<(http::Server, Arc<mcp::Endpoint>), String> {
     let endpoint = mcp::Endpoint::load(running.service.clone(), running.clock.clone(), parts::mcp(config))
         .await
         .map_err(|why| format!("sessions cannot be read: {why:?}"))?;
     let http_parts = http::Parts {
         service: running.service.clone(),
-        mcp: endpoint,
+        mcp: endpoint.clone(),
         metrics: running.metrics.clone(),
         clock: running.clock.clone(),
         shutdown: running.shutdown.clone(),
@@ -258,7 +284,7 @@ async fn bind(config: &Config, running: &Running, host: &mut dyn Host) -> Result
     let address = server.address().map_err(|why| why.to_string())?;
     place::write(&config.data_dir, &Written { url: format!("http://{address}"), stays: !host.joins() });
     host.serves(address);
-    Ok(server)
+    Ok((server, endpoint))
 }
 
 /// The store has failed or the core has a bug: nothing more is promised, so nothing more is done.

@@ -4,6 +4,7 @@
 
 mod complaint;
 mod form;
+mod occurrences;
 mod prompts;
 mod raw;
 mod resources;
@@ -101,6 +102,8 @@ pub struct Config {
     pub throttle: Throttle,
     /// `mcp.session_ttl`.
     pub session_ttl: Millis,
+    /// `mcp.events`.
+    pub events: mcp::occurrences::Options,
     /// `helpers`.
     pub helpers: bool,
     /// `retry.*`: what tools inherit.
@@ -211,6 +214,7 @@ fn read_top(top: &Section<'_>, complaints: &mut Complaints) -> Option<Config> {
             min_delta: top.take(&key::MIN_DELTA, complaints)?,
         },
         session_ttl: top.take(&key::SESSION_TTL, complaints)?,
+        events: occurrences::read(top, complaints)?,
         helpers: top.take(&key::HELPERS, complaints)?,
         retry,
         tokens,

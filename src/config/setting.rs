@@ -10,6 +10,7 @@ use super::form::{Argument, Encoded, ExitCode, Form, HostName, MimeType, Origin,
 use crate::handler::command::Form as Output;
 use crate::http::auth::Scope;
 use crate::job::{Millis, OnInterrupt};
+use crate::mcp::occurrences::Codes;
 use crate::mcp::prompts::Role;
 use crate::service::TaskSupport;
 use crate::store::Durability;
@@ -146,6 +147,16 @@ settings! {
         .or("10").within("0", "100");
     SESSION_TTL: Millis = setting("mcp.session_ttl", "An MCP session that is idle for so long is forgotten (404).")
         .or("7d").within("1s", "3650d");
+    EVENTS: bool = setting("mcp.events.enabled", "Whether MCP clients are offered the Events extension (`docs/mcp-events.md`).")
+        .or("true");
+    EVENT_CODES: Codes = setting("mcp.events.codes", "Its error codes: `draft` -32023 to -32027, `sketch` -32011 to -32015.")
+        .or("draft");
+    REQUIRE_MCP_NAME: bool = setting("mcp.events.require_mcp_name", "Whether `Mcp-Name` must repeat the event's name; without this it is only compared where it is sent.")
+        .or("false");
+    REQUIRE_CAPABILITY: bool = setting("mcp.events.require_client_capability", "Whether only clients that declare the extension are served; others are answered -32021.")
+        .or("false");
+    LEGACY_CAPABILITY: bool = setting("mcp.events.advertise_legacy_capability", "Whether `capabilities.events` is sent too, which older clients look for.")
+        .or("true");
     HELPERS: bool = setting("helpers", "Whether MCP clients see get_job, wait_for_jobs, cancel_job and list_jobs.")
         .or("true");
 }
@@ -391,6 +402,7 @@ mod tests {
         check_all!(LISTEN DATA_DIR PUBLIC_URL ALLOWED_HOSTS ALLOWED_ORIGINS MAX_BODY MAX_CONNECTIONS MAX_STREAMS);
         check_all!(HEADER_TIMEOUT STREAM_HEARTBEAT STREAM_WRITE_TIMEOUT SHUTDOWN_GRACE WORKERS MAX_PENDING);
         check_all!(MAX_PENDING_BYTES DURABILITY DISK_RESERVE CACHE KEEP KEEP_FAILED MAX_JOBS MAX_BYTES MIN_INTERVAL MIN_DELTA);
+        check_all!(EVENTS EVENT_CODES REQUIRE_MCP_NAME REQUIRE_CAPABILITY LEGACY_CAPABILITY);
         check_all!(SESSION_TTL HELPERS MAX_ATTEMPTS BASE_DELAY MAX_DELAY JITTER MAX_INTERRUPTIONS TYPE TITLE);
         check_all!(DESCRIPTION TIMEOUT EXPIRES_IN CONCURRENCY TASK_SUPPORT DERIVE_KEY INLINE_WAIT ON_INTERRUPT CANCEL_GRACE);
         check_all!(TOOL_KEEP TOOL_KEEP_FAILED TOOL_MAX_JOBS TOOL_MAX_BYTES);

@@ -47,6 +47,7 @@ fn every_default_is_the_one_of_the_contract() {
         retention,
         throttle,
         session_ttl,
+        events,
         helpers,
         retry,
         tokens,
@@ -64,6 +65,7 @@ fn every_default_is_the_one_of_the_contract() {
     let day = 24 * 3_600;
     assert_eq!((retention, session_ttl), (Retention::default(), Millis::seconds(7 * day)));
     assert_eq!((throttle, retry, helpers), (Throttle::default(), RetryPolicy::default(), true));
+    assert_eq!(events, crate::mcp::occurrences::Options::default());
     assert_eq!(tools.len(), 1, "the demo");
     assert!(resources == crate::mcp::resources::Stock::default() && prompts.is_empty());
 }
@@ -414,7 +416,8 @@ fn every_setting_can_be_written_at_its_default() {
     let mut text = String::new();
     for row in SERVER.iter().chain(RETRY) {
         let Some(default) = row.default else { continue };
-        let bare = default.parse::<f64>().is_ok() || default == "true" || row.form.starts_with("a list");
+        let bare =
+            default.parse::<f64>().is_ok() || matches!(default, "true" | "false") || row.form.starts_with("a list");
         let value = match () {
             () if row.form.starts_with("a list") => format!("[{default}]"),
             () if bare => default.to_owned(),

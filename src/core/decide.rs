@@ -74,6 +74,7 @@ impl Core {
                 }
             }
             Inner::Unpin(pin) => self.unpin(&pin),
+            Inner::Configure(rules) => self.configure(rules),
             Inner::Drain => {
                 self.draining = true;
                 self.claimer = None;

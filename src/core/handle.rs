@@ -2,6 +2,7 @@
 //!
 //! Async callers never block here: a full lane is `Busy`.
 
+use std::collections::HashMap;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 
@@ -12,7 +13,7 @@ use super::disk::{Reserve, Room};
 use super::inbox::{ActRefusal, CellsRefusal, Creation, Inner, ReplayRefusal, Submission, SubmitAnswer};
 use super::pin::PinRefusal;
 use crate::clock::Clock;
-use crate::job::{Body, Command, Head, JobId};
+use crate::job::{Body, Command, Head, JobId, Rules};
 use crate::store::{CellChange, Health, Pin};
 
 /// Why the core could not be asked, or did not answer.
@@ -129,6 +130,12 @@ impl Handle {
     /// How much room this disk has for what the core does.
     pub fn room(&self, disk: &Health) -> Room {
         self.signs.room(disk, 0)
+    }
+
+    /// From now on jobs go by these rules, and jobs of other types wait until they have some. May block for room in the lane.
+    pub fn configure(&self, rules: HashMap<Arc<str>, Rules>) {
+        // A core that has ended goes by none.
+        let _ = self.inner.send(Inner::Configure(rules));
     }
 
     /// From now on no job is accepted and no claim handed out. May block for room in the lane.

@@ -64,6 +64,7 @@ impl Core {
                 | Inner::Replay { .. }
                 | Inner::Pin { .. }
                 | Inner::Unpin(_)
+                | Inner::Configure(_)
                 | Inner::Drain
                 | Inner::Release,
             )

@@ -2,13 +2,14 @@
 //!
 //! In: wishes from any thread. Out: answers that are sent only once what they say is synced.
 
+use std::collections::HashMap;
 use std::sync::Arc;
 
 use crossbeam_channel::Sender;
 use tokio::sync::oneshot;
 
 use super::pin::PinRefusal;
-use crate::job::{Body, ClaimNo, Command, Head, JobId, Refusal, Spec, Timestamp};
+use crate::job::{Body, ClaimNo, Command, Head, JobId, Refusal, Rules, Spec, Timestamp};
 use crate::store::{CellChange, Pin};
 use crate::work;
 
@@ -97,6 +98,8 @@ pub(super) enum Inner {
     Pin { reply: oneshot::Sender<Result<Pin, PinRefusal>> },
     /// The end of that.
     Unpin(Pin),
+    /// The tools are others from now on.
+    Configure(HashMap<Arc<str>, Rules>),
     /// No more claims and submits from now on.
     Drain,
     /// Running attempts are to be given back.

@@ -155,18 +155,33 @@ impl Core {
     }
 
     fn load(&mut self, heads: &[Arc<Head>]) {
-        // In order of their names, so that turns between types do not depend on a hash.
-        let mut rules: Vec<_> = self.parts.rules.iter().collect();
-        rules.sort_unstable_by_key(|(job_type, _)| *job_type);
-        for (job_type, rules) in rules {
-            self.queue.set_limit(job_type, rules.concurrency);
-        }
+        self.set_limits();
         let now = self.parts.clock.now();
         for head in heads {
             self.hold_if_unconfigured(&head.job.spec.job_type);
             self.line_up(&head.job, now);
             self.table.payload_bytes += head.job.spec.payload.len;
             self.table.live.insert(head.job.id(), Live { head: head.clone(), held: None });
+        }
+    }
+
+    /// How many of each type run at once. In order of their names, so that turns between types do not depend on a hash.
+    fn set_limits(&mut self) {
+        let mut rules: Vec<_> = self.parts.rules.iter().collect();
+        rules.sort_unstable_by_key(|(job_type, _)| *job_type);
+        for (job_type, rules) in rules {
+            self.queue.set_limit(job_type, rules.concurrency);
+        }
+    }
+
+    /// The tools are others: jobs whose tool is gone wait, jobs whose tool is back go on; running attempts go on as they began.
+    pub fn configure(&mut self, rules: HashMap<Arc<str>, Rules>) {
+        let old = std::mem::replace(&mut self.parts.rules, rules);
+        self.held_types.retain(|job_type| !self.parts.rules.contains_key(job_type));
+        self.set_limits();
+        let gone = old.into_keys().filter(|job_type| !self.parts.rules.contains_key(job_type));
+        for job_type in gone.collect::<Vec<_>>() {
+            self.hold_if_unconfigured(&job_type);
         }
     }
 

@@ -28,7 +28,7 @@ pub use published::{Counters, PAUSE_PER_1000, PRELOAD_MAX, Published, Sizes};
 pub use readers::{Answer, Busy, QUESTIONS_MAX, READERS, Readers};
 pub use registry::{Registry, Wait};
 pub use ring::{RING_BYTES_MAX, RING_ENTRIES_MAX, SLICE_MAX};
-pub use seen::{Seen, job_of, split};
+pub use seen::{Label, Seen, job_of, label, split};
 pub use tail::Tail;
 
 /// What a reader follows.

@@ -37,6 +37,31 @@ pub fn split(frames: &[u8]) -> impl Iterator<Item = Seen<'_>> {
     })
 }
 
+/// What an envelope says before its payload.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Label<'a> {
+    /// The event's id.
+    pub id: EventId,
+    /// Its type.
+    pub event_type: &'a str,
+    /// When it happened, in RFC 3339.
+    pub timestamp: &'a str,
+}
+
+/// The label of an envelope.
+pub fn label(envelope: &[u8]) -> Option<Label<'_>> {
+    let mut rest = std::str::from_utf8(envelope).ok()?;
+    // Before the payload stands nothing that a client has written.
+    let mut text = |name: &str| {
+        let (_, behind) = rest.split_once(name)?;
+        let (text, behind) = behind.split_once('"')?;
+        rest = behind;
+        Some(text)
+    };
+    let id = text("\"event_id\":\"")?.parse().ok()?;
+    Some(Label { id, event_type: text("\"type\":\"")?, timestamp: text("\"timestamp\":\"")? })
+}
+
 /// The job that an envelope is about.
 pub fn job_of(envelope: &str) -> Option<JobId> {
     // Before the payload stands nothing that a client has written.
@@ -65,5 +90,7 @@ mod tests {
         assert_eq!(seen, [Seen::Reset, Seen::Cursor(id), event]);
         assert_eq!(job_of(&envelope), Some(job));
         assert_eq!(job_of("{}"), None);
+        assert_eq!(label(envelope.as_bytes()), Some(Label { id, event_type: "job.progress", timestamp: "t" }));
+        assert_eq!(label(b"{}"), None);
     }
 }

@@ -15,6 +15,7 @@ use std::cell::{Cell, RefCell};
 use std::collections::HashMap;
 use std::sync::Arc;
 
+use arc_swap::ArcSwap;
 use bytes::Bytes;
 
 pub use asks::{Answer, Asked};
@@ -45,10 +46,13 @@ impl Handlers {
     }
 
     /// Who runs jobs of this type.
-    pub fn of_type(&self, job_type: &str) -> Option<&dyn Handler> {
-        self.by_type.get(job_type).map(|handler| &**handler)
+    pub fn of_type(&self, job_type: &str) -> Option<Arc<dyn Handler>> {
+        self.by_type.get(job_type).cloned()
     }
 }
+
+/// The handlers as they are now: replaced as a whole when the configuration is read again, while attempts go on with theirs.
+pub type Roster = ArcSwap<Handlers>;
 
 /// What an attempt logs is kept up to this many bytes, the newest (contract 4).
 pub const LOG_MAX: usize = 64 * 1024;

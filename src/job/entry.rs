@@ -209,6 +209,19 @@ pub enum Entry {
     },
 }
 
+/// Every type of event that `Entry::event_type` tells: for those who list them.
+pub const EVENT_TYPES: [&str; 9] = [
+    "job.created",
+    "job.started",
+    "job.progress",
+    "job.partial",
+    "job.input_required",
+    "job.input_received",
+    "job.completed",
+    "job.failed",
+    "job.canceled",
+];
+
 impl Entry {
     /// The event's type, or `None` for a quiet entry.
     pub const fn event_type(&self) -> Option<&'static str> {

@@ -2,19 +2,28 @@
 //!
 //! In: an endpoint and a revision. Out: the JSON of its capabilities: what is not named is answered as a method that is not offered.
 
+use serde_json::{Value, json};
+
 use super::era::Revision;
 use super::{Endpoint, app};
 
 /// The capabilities as one JSON object.
-pub(super) fn offered(endpoint: &Endpoint, revision: Revision) -> String {
-    // In 2026-07-28 log lines need no method, so there is nothing to declare.
-    let logging = if revision.is_modern() { "" } else { "\"logging\":{}," };
-    let prompts = if endpoint.prompts.is_empty() { "" } else { ",\"prompts\":{}" };
-    let extensions = match endpoint.helpers {
-        Some(_) => format!(",\"extensions\":{}", serde_json::Value::Object(app::capability())),
-        None => String::new(),
-    };
-    format!(
-        "{{{logging}\"tools\":{{}},\"resources\":{{\"subscribe\":true}}{prompts},\"completions\":{{}}{extensions}}}"
-    )
+pub(super) fn offered(endpoint: &Endpoint, revision: Revision) -> Value {
+    let changes = json!({ "listChanged": true });
+    let mut offered = json!({
+        "tools": changes,
+        "resources": { "subscribe": true, "listChanged": true },
+        "prompts": changes,
+        "completions": {},
+    });
+    if endpoint.helpers.is_some() {
+        offered["extensions"] = app::capability().into();
+    }
+    if !revision.is_modern() {
+        // In 2026-07-28 log lines need no method, so there is nothing to declare.
+        offered["logging"] = json!({});
+    } else if endpoint.events.enabled {
+        endpoint.events.dialect.announce(&mut offered);
+    }
+    offered
 }

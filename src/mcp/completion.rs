@@ -5,6 +5,7 @@
 use serde::Deserialize;
 use serde_json::json;
 
+use super::prompts::Prompt;
 use super::reply::Members;
 use super::resources::uri::Part;
 use super::rpc::{self, Error, INVALID_PARAMS, Message};
@@ -54,7 +55,10 @@ struct Values {
 pub(super) async fn complete(endpoint: &Endpoint, viewer: &Viewer, message: &Message<'_>) -> Result<Members, Error> {
     let Asked { reference, argument: place } = message.params()?;
     let values = match &reference {
-        Reference::Prompt { name } => beginning(of_prompt(endpoint, name, &place.name)?, &place.value),
+        Reference::Prompt { name } => {
+            let shown = endpoint.shown();
+            beginning(of_prompt(&shown.prompts, name, &place.name)?, &place.value)
+        }
         Reference::Resource { uri } if Part::ALL.iter().any(|part| part.template() == uri) => {
             if place.name != "id" {
                 return Err(no_place(&place.name));
@@ -62,7 +66,8 @@ pub(super) async fn complete(endpoint: &Endpoint, viewer: &Viewer, message: &Mes
             job_ids(endpoint, viewer, &place.value).await?
         }
         Reference::Resource { uri } => {
-            let known = endpoint.stock.suggestions(uri, &place.name).ok_or_else(|| no_place(&place.name))?;
+            let shown = endpoint.shown();
+            let known = shown.stock.suggestions(uri, &place.name).ok_or_else(|| no_place(&place.name))?;
             beginning(known, &place.value)
         }
     };
@@ -80,8 +85,8 @@ fn no_place(name: &str) -> Error {
     Error::answered(INVALID_PARAMS, format!("params.ref has no place {shown} here to complete"))
 }
 
-fn of_prompt<'a>(endpoint: &'a Endpoint, prompt: &str, place: &str) -> Result<&'a [String], Error> {
-    let found = endpoint.prompts.iter().find(|known| known.name == prompt);
+fn of_prompt<'a>(prompts: &'a [Prompt], prompt: &str, place: &str) -> Result<&'a [String], Error> {
+    let found = prompts.iter().find(|known| known.name == prompt);
     let shown = crate::job::cut(prompt, 64);
     let prompt = found.ok_or_else(|| Error::answered(INVALID_PARAMS, format!("there is no prompt {shown}")))?;
     let argument = prompt.arguments.iter().find(|known| known.name == place);

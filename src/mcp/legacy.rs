@@ -74,7 +74,7 @@ fn opened(endpoint: &Endpoint, id: &str, session: &Session) -> Reply {
     body.extend_from_slice(b"{\"protocolVersion\":");
     rpc::push_string(&mut body, session.revision.name());
     body.extend_from_slice(b",\"capabilities\":");
-    body.extend_from_slice(capabilities::offered(endpoint, session.revision).as_bytes());
+    rpc::push_value(&mut body, &capabilities::offered(endpoint, session.revision));
     body.extend_from_slice(b",\"serverInfo\":");
     body.extend_from_slice(SERVER_INFO.as_bytes());
     if endpoint.helpers.is_some() {
@@ -149,7 +149,7 @@ async fn dispatch(
             subscriptions::answer(endpoint, call.viewer, session, message).await.map(Outcome::Ready)
         }
         "tools/list" => {
-            endpoint.lists.page(session.revision, session.abilities, message.params.cursor).map(Outcome::Ready)
+            endpoint.shown().lists.page(session.revision, session.abilities, message.params.cursor).map(Outcome::Ready)
         }
         "tools/call" => tools::call(endpoint, call).await,
         other => match library::answer(endpoint, message, call).await {

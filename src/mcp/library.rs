@@ -13,13 +13,12 @@ pub(super) async fn answer(
     message: &Message<'_>,
     call: &Call<'_>,
 ) -> Option<Result<Members, Error>> {
-    let has_prompts = !endpoint.prompts.is_empty();
     Some(match &*message.method {
         "resources/list" => resources::list(endpoint, call).await,
         "resources/templates/list" => resources::templates(endpoint, call),
         "resources/read" => resources::read(endpoint, call).await,
-        "prompts/list" if has_prompts => prompts::list(endpoint, call),
-        "prompts/get" if has_prompts => prompts::get(endpoint, call),
+        "prompts/list" => prompts::list(endpoint, call),
+        "prompts/get" => prompts::get(endpoint, call),
         "completion/complete" => completion::complete(endpoint, call.viewer, message).await,
         _ => return None,
     })

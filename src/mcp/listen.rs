@@ -8,9 +8,11 @@ use std::sync::Arc;
 use serde::Deserialize;
 use serde_json::value::RawValue;
 use serde_json::{Map, Value, json};
+use tokio::sync::watch;
 
 use super::Endpoint;
 use super::rpc::{Error, INVALID_PARAMS, Message};
+use super::shown::{Marks, PROMPTS_CHANGED, RESOURCES_CHANGED, TOOLS_CHANGED};
 use super::standing::next;
 use super::stream::{Outlet, Stream};
 use super::subscriptions::{SUBSCRIPTIONS_MAX, job_of};
@@ -24,6 +26,12 @@ use crate::service::Viewer;
 #[derive(Deserialize)]
 #[serde(rename_all = "camelCase")]
 struct Wanted {
+    #[serde(default)]
+    tools_list_changed: bool,
+    #[serde(default)]
+    resources_list_changed: bool,
+    #[serde(default)]
+    prompts_list_changed: bool,
     #[serde(default)]
     resource_subscriptions: Vec<String>,
 }
@@ -47,6 +55,13 @@ pub(super) async fn listen(
         let text = format!("params.notifications.resourceSubscriptions holds more than {SUBSCRIPTIONS_MAX} resources");
         return Err(Error::answered(INVALID_PARAMS, text));
     }
+    let lists = [
+        (wanted.tools_list_changed, "toolsListChanged", TOOLS_CHANGED),
+        (wanted.resources_list_changed, "resourcesListChanged", RESOURCES_CHANGED),
+        (wanted.prompts_list_changed, "promptsListChanged", PROMPTS_CHANGED),
+    ];
+    let lists =
+        lists.into_iter().filter(|(is_wanted, ..)| *is_wanted).map(|(_, name, method)| (name, method)).collect();
     let mut resources = Vec::new();
     for uri in wanted.resource_subscriptions {
         if let Some(job) = job_of(&uri)
@@ -59,7 +74,7 @@ pub(super) async fn listen(
         return Err(Error::answered(INVALID_PARAMS, "the id cannot be repeated"));
     };
     let outlet = Outlet::default();
-    let listening = Listening { endpoint: endpoint.clone(), viewer: viewer.clone(), id, resources, outlet };
+    let listening = Listening { endpoint: endpoint.clone(), viewer: viewer.clone(), id, lists, resources, outlet };
     Ok(Outcome::Stream(Stream::new(listening.outlet.clone(), listening.run())))
 }
 
@@ -68,19 +83,22 @@ struct Listening {
     viewer: Viewer,
     /// The request's id as written: it marks every message.
     id: Box<RawValue>,
+    /// The lists that it wants to hear of, by their names in the filter, and how it hears of them.
+    lists: Vec<(&'static str, &'static str)>,
     resources: Vec<(JobId, String)>,
     outlet: Outlet,
 }
 
 impl Listening {
     async fn run(self) {
-        let bounds = self.endpoint.service.bounds();
-        let start = Start::After(crate::job::EventId { epoch: bounds.epoch, position: bounds.last });
+        let start = Start::After(self.endpoint.service.last());
+        let shown = self.endpoint.marks.subscribe();
         self.acknowledge().await;
-        if !self.resources.is_empty() {
+        if !self.resources.is_empty() || !self.lists.is_empty() {
             tokio::select! {
                 () = self.outlet.closing() => {}
                 () = self.tell(start) => {}
+                () = self.changes(shown) => {}
             }
         }
         let result =
@@ -89,7 +107,8 @@ impl Listening {
     }
 
     async fn acknowledge(&self) {
-        let mut honoured = Map::new();
+        let mut honoured: Map<String, Value> =
+            self.lists.iter().map(|(name, _)| ((*name).into(), true.into())).collect();
         if !self.resources.is_empty() {
             let uris: Vec<_> = self.resources.iter().map(|(_, uri)| uri).collect();
             honoured.insert("resourceSubscriptions".into(), json!(uris));
@@ -97,8 +116,24 @@ impl Listening {
         self.notify("notifications/subscriptions/acknowledged", json!({ "notifications": honoured })).await;
     }
 
-    /// Tells of what is listened for; returns only when nothing more can be had.
+    /// Tells of lists that become others.
+    async fn changes(&self, mut shown: watch::Receiver<Marks>) {
+        let mut told = *shown.borrow_and_update();
+        while !self.lists.is_empty() && shown.changed().await.is_ok() {
+            let now = *shown.borrow_and_update();
+            for method in told.changed(now).filter(|method| self.lists.iter().any(|(_, wanted)| wanted == method)) {
+                self.notify(method, json!({})).await;
+            }
+            told = now;
+        }
+        std::future::pending().await
+    }
+
+    /// Tells of news of the resources; returns only when nothing more can be had.
     async fn tell(&self, start: Start) {
+        if self.resources.is_empty() {
+            return std::future::pending().await;
+        }
         let jobs = self.resources.iter().map(|(job, _)| *job).collect();
         let filter = Filter { jobs, ..Filter::default() };
         let Ok(mut tail) = self.endpoint.service.tail(&self.viewer, Scope::Feed(filter), start).await else { return };

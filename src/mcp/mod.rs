@@ -6,7 +6,9 @@
 
 use std::sync::Arc;
 
+use arc_swap::ArcSwap;
 use bytes::Bytes;
+use tokio::sync::watch;
 
 use crate::clock::Clock;
 use crate::job::Millis;
@@ -29,6 +31,7 @@ mod listen;
 mod lists;
 mod log;
 mod modern;
+pub mod occurrences;
 mod params;
 mod pending;
 pub mod prompts;
@@ -40,6 +43,7 @@ mod result;
 mod resume;
 mod rpc;
 mod session;
+mod shown;
 mod standing;
 mod stream;
 mod subscriptions;
@@ -73,6 +77,7 @@ use era::{Era, Meta, Revision};
 use reply::Reply;
 use rpc::{Error, INVALID_PARAMS, INVALID_REQUEST, Message, PARSE_ERROR};
 use session::{Lookup, Sessions};
+use shown::{Marks, Shown};
 use tools::Call;
 
 /// One HTTP request to `/mcp`.
@@ -111,6 +116,8 @@ pub struct Options {
     pub helpers: bool,
     /// `mcp.session_ttl`: a session unused for so long is forgotten.
     pub session_ttl: Millis,
+    /// `mcp.events`.
+    pub events: occurrences::Options,
     /// Configured resources and templates.
     pub stock: resources::Stock,
     /// Configured prompts.
@@ -124,6 +131,7 @@ impl Default for Options {
             base: String::new(),
             helpers: true,
             session_ttl: Millis::seconds(7 * 24 * 3_600),
+            events: occurrences::Options::default(),
             stock: resources::Stock::default(),
             prompts: Vec::new(),
         }
@@ -136,13 +144,12 @@ pub struct Endpoint {
     clock: Arc<dyn Clock>,
     links: Links,
     sessions: Sessions,
-    lists: lists::Lists,
     /// `None`: hidden.
     helpers: Option<Catalogue>,
-    bound: params::ByTool,
-    stock: resources::Stock,
-    /// Empty: not offered.
-    prompts: Vec<prompts::Prompt>,
+    events: occurrences::Options,
+    shown: ArcSwap<Shown>,
+    /// Tells those who listen of what is shown now.
+    marks: watch::Sender<Marks>,
 }
 
 impl Endpoint {
@@ -156,16 +163,25 @@ impl Endpoint {
             false => None,
         };
         let sessions = Sessions::load(service.clone(), clock.clone(), options.session_ttl).await?;
-        let tools = || service.catalogue.tools();
-        // Without its own tools the app could not ask for anything.
-        let shown = if helpers.is_some() { app::Part::Shown } else { app::Part::None };
-        let own = helpers.iter().flat_map(Catalogue::tools).map(|tool| (tool, helpers::part(&tool.name)));
-        let all: Vec<_> = tools().map(|tool| (tool, shown)).chain(own).collect();
-        let lists = lists::Lists::new(&all);
-        let bound = params::read(tools());
         let links = Links { base: options.base, detail: Detail::Line };
-        let (stock, prompts) = (options.stock, options.prompts);
-        Ok(Arc::new(Self { service, clock, links, sessions, lists, helpers, bound, stock, prompts }))
+        let shown = Shown::new(&service.catalogue(), helpers.as_ref(), options.stock, options.prompts);
+        let marks = watch::Sender::new(shown.marks);
+        let shown = ArcSwap::from_pointee(shown);
+        let events = options.events;
+        Ok(Arc::new(Self { service, clock, links, sessions, helpers, events, shown, marks }))
+    }
+
+    /// Shows the tools that the service has now, and these; tells those who listen of each list that is another.
+    pub fn reload(&self, stock: resources::Stock, prompts: Vec<prompts::Prompt>) {
+        let shown = Shown::new(&self.service.catalogue(), self.helpers.as_ref(), stock, prompts);
+        let marks = shown.marks;
+        self.shown.store(Arc::new(shown));
+        self.marks.send_replace(marks);
+    }
+
+    /// What is shown now.
+    fn shown(&self) -> Arc<Shown> {
+        self.shown.load_full()
     }
 
     /// Answers one request. Dropping the future is how the transport says that the client went away: a call of

@@ -17,7 +17,7 @@ use super::rpc::{self, Error, HEADER_MISMATCH, INVALID_PARAMS, Kind, Message, UN
 use super::session::Abilities;
 use super::tools::{self, Call};
 use super::work::Outcome;
-use super::{Endpoint, capabilities, library, listen, params};
+use super::{Endpoint, capabilities, library, listen, occurrences, params};
 
 /// How long a client may keep `tools/list` and `server/discover`, in milliseconds: they change with a restart only.
 pub const LIST_TTL_MS: u64 = 300_000;
@@ -51,7 +51,7 @@ async fn dispatch(
         "server/discover" => Ok(discover(endpoint).into()),
         "tools/list" => {
             let abilities = Abilities::declared(call.meta.capabilities);
-            endpoint.lists.page(Revision::July2026, abilities, message.params.cursor).map(Outcome::Ready)
+            endpoint.shown().lists.page(Revision::July2026, abilities, message.params.cursor).map(Outcome::Ready)
         }
         "subscriptions/listen" => {
             let id = message.id().unwrap_or_default();
@@ -60,6 +60,9 @@ async fn dispatch(
         "tools/call" => {
             params::check(endpoint, call, headers)?;
             tools::call(endpoint, call).await
+        }
+        events if events.starts_with("events/") => {
+            occurrences::answer(endpoint, call.viewer, message, headers, &call.meta).await
         }
         other => match library::answer(endpoint, message, call).await {
             Some(answer) => answer.map(Outcome::Ready),
@@ -113,7 +116,11 @@ fn agree(headers: &dyn Headers, name: &str, place: &str, expected: &str) -> Resu
     }
 }
 
-fn agree_decoded(headers: &dyn Headers, name: &str, place: &str, expected: &str) -> Result<(), Error> {
+/// Whether the header, taken out of its `=?base64?…?=` dress, says this.
+///
+/// # Errors
+/// HTTP 400, -32020.
+pub(super) fn agree_decoded(headers: &dyn Headers, name: &str, place: &str, expected: &str) -> Result<(), Error> {
     let found = value(headers, name);
     let Some(found) = found else {
         return Err(mismatch(format!("the {name} header is missing; it must repeat what {place} says")));

@@ -69,10 +69,11 @@ fn is_token(name: &str) -> bool {
 /// # Errors
 /// -32020: a header is missing, does not match, or is no Base64 though it says so.
 pub(super) fn check(endpoint: &Endpoint, call: &Call<'_>, headers: &dyn Headers) -> Result<(), Error> {
-    if endpoint.bound.is_empty() {
+    let shown = endpoint.shown();
+    if shown.bound.is_empty() {
         return Ok(());
     }
-    let bound = call.params.name.and_then(text).and_then(|name| endpoint.bound.get(&*name));
+    let bound = call.params.name.and_then(text).and_then(|name| shown.bound.get(&*name));
     let (Some(bound), Some(arguments)) = (bound, call.params.arguments) else { return Ok(()) };
     // Arguments that are no JSON to be had are refused further on.
     let Ok(arguments) = serde_json::from_str::<Value>(arguments.get()) else { return Ok(()) };

@@ -152,8 +152,9 @@ fn said(result: &[u8]) -> String {
 
 /// Objects are structured in every revision; other values only in the newest, and only where a schema promises them.
 fn is_structured(endpoint: &Endpoint, revision: Revision, head: &Head, result: &[u8]) -> bool {
-    let has_schema =
-        || endpoint.service.catalogue.of_type(&head.job.spec.job_type).is_some_and(|tool| tool.output_schema.is_some());
+    let has_schema = || {
+        endpoint.service.catalogue().of_type(&head.job.spec.job_type).is_some_and(|tool| tool.output_schema.is_some())
+    };
     result.first() == Some(&b'{') || (revision.is_modern() && has_schema())
 }
 

@@ -30,8 +30,8 @@ pub(super) async fn answer(endpoint: &Arc<Endpoint>, request: &Request<'_>) -> A
     }
     match headers::text(request.headers, "last-event-id").filter(|id| !id.is_empty()) {
         None => Answer::streaming(standing::open(endpoint, session, request.viewer.clone(), None)),
-        Some(id) if standing::cursor(&id).is_some() => {
-            Answer::streaming(standing::open(endpoint, session, request.viewer.clone(), standing::cursor(&id)))
+        Some(id) if standing::told(&id).is_some() => {
+            Answer::streaming(standing::open(endpoint, session, request.viewer.clone(), standing::told(&id)))
         }
         Some(id) => match Thread::read(&session, &id) {
             Resumed::Pending(thread) => {

@@ -3,12 +3,14 @@
 //! In: what the session has subscribed to. Out: a stream of notifications whose ids are the log's, so that it is resumed where it broke off. One for
 //! each session: a newer one ends the older, whose peer may have vanished without a word.
 
+use std::fmt;
 use std::future::poll_fn;
 use std::str::FromStr;
 use std::sync::Arc;
 
 use super::Endpoint;
 use super::session::Session;
+use super::shown::Marks;
 use super::stream::{Outlet, Stream};
 use super::voice::event;
 use crate::events::{self, Filter, Scope, Seen, Start, Tail};
@@ -18,13 +20,29 @@ use crate::service::Viewer;
 /// What event ids of standing streams begin with; no thread's do.
 const PREFIX: &str = "g.";
 
-/// The cursor that an event id of a standing stream is; `None` if it is not one.
-pub(super) fn cursor(event_id: &str) -> Option<EventId> {
-    EventId::from_str(event_id.strip_prefix(PREFIX)?).ok()
+/// How far a standing stream has told.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) struct Told {
+    /// The lists that the client has heard of.
+    marks: Marks,
+    /// The entry of the log.
+    cursor: EventId,
+}
+
+/// What an event id of a standing stream says; `None` if it is not one.
+pub(super) fn told(event_id: &str) -> Option<Told> {
+    let (marks, cursor) = event_id.strip_prefix(PREFIX)?.split_once('.')?;
+    Some(Told { marks: Marks::from_str(marks).ok()?, cursor: EventId::from_str(cursor).ok()? })
+}
+
+impl fmt::Display for Told {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "{PREFIX}{}.{}", self.marks, self.cursor)
+    }
 }
 
 /// A standing stream, from now on or from what followed `after`.
-pub(super) fn open(endpoint: &Arc<Endpoint>, session: Arc<Session>, viewer: Viewer, after: Option<EventId>) -> Stream {
+pub(super) fn open(endpoint: &Arc<Endpoint>, session: Arc<Session>, viewer: Viewer, after: Option<Told>) -> Stream {
     let outlet = Outlet::default();
     let standing = Standing { endpoint: endpoint.clone(), session, viewer, outlet: outlet.clone() };
     Stream::new(outlet, async move { standing.run(after).await })
@@ -38,34 +56,37 @@ struct Standing {
 }
 
 impl Standing {
-    async fn run(self, after: Option<EventId>) {
-        let mut cursor = after.unwrap_or_else(|| {
-            let bounds = self.endpoint.service.bounds();
-            EventId { epoch: bounds.epoch, position: bounds.last }
-        });
+    async fn run(self, after: Option<Told>) {
+        let mut shown = self.endpoint.marks.subscribe();
+        let mut told =
+            after.unwrap_or_else(|| Told { marks: *shown.borrow_and_update(), cursor: self.endpoint.service.last() });
         // Something to see at once, so that the client knows that it is heard, and an id to come back with.
-        self.outlet.send(format!("id: {PREFIX}{cursor}\n: longhaul\n\n").into_bytes()).await;
+        self.outlet.send(format!("id: {told}\n: longhaul\n\n").into_bytes()).await;
         let replaced = self.session.stand();
         loop {
+            let now = *shown.borrow_and_update();
+            self.lists(&mut told, now).await;
             let changed = self.session.subscriptions.changed();
             tokio::select! {
                 () = replaced.notified() => return,
                 () = self.session.over() => return,
                 () = self.outlet.closing() => return,
                 () = changed => {}
-                () = self.tell(&mut cursor) => return,
+                Ok(()) = shown.changed() => {}
+                () = self.tell(&mut told) => return,
             }
         }
     }
 
     /// Tells of what is subscribed to, until there is nothing more to be had.
-    async fn tell(&self, cursor: &mut EventId) {
+    async fn tell(&self, told: &mut Told) {
         let jobs = self.session.subscriptions.jobs();
         if jobs.is_empty() {
             return std::future::pending().await;
         }
         let filter = Filter { jobs, ..Filter::default() };
-        let Ok(mut tail) = self.endpoint.service.tail(&self.viewer, Scope::Feed(filter), Start::After(*cursor)).await
+        let Ok(mut tail) =
+            self.endpoint.service.tail(&self.viewer, Scope::Feed(filter), Start::After(told.cursor)).await
         else {
             return;
         };
@@ -73,26 +94,37 @@ impl Standing {
             for seen in events::split(&frames) {
                 match seen {
                     Seen::Event { id, envelope, .. } => {
-                        self.updated(id, events::job_of(envelope)).await;
-                        *cursor = id;
+                        self.updated(*told, id, events::job_of(envelope)).await;
+                        told.cursor = id;
                     }
                     // Whatever was missed, it may have concerned any of them.
-                    Seen::Reset => self.updated(tail.cursor(), None).await,
-                    Seen::Cursor(id) => *cursor = id,
+                    Seen::Reset => self.updated(*told, tail.cursor(), None).await,
+                    Seen::Cursor(id) => told.cursor = id,
                 }
             }
         }
     }
 
     /// News of this job; `None`: of any.
-    async fn updated(&self, id: EventId, job: Option<JobId>) {
+    async fn updated(&self, told: Told, cursor: EventId, job: Option<JobId>) {
         let subscriptions = &self.session.subscriptions;
         for uri in job.map_or_else(|| subscriptions.all(), |job| subscriptions.of(job)) {
             let message = serde_json::json!({
                 "jsonrpc": "2.0", "method": "notifications/resources/updated", "params": { "uri": uri },
             });
-            self.outlet.send(event(Some(&format!("{PREFIX}{id}")), message.to_string().as_bytes())).await;
+            let id = Told { cursor, ..told }.to_string();
+            self.outlet.send(event(Some(&id), message.to_string().as_bytes())).await;
         }
+    }
+
+    /// Tells of each list that is another than the client has heard of.
+    async fn lists(&self, told: &mut Told, now: Marks) {
+        for method in told.marks.changed(now) {
+            let message = serde_json::json!({ "jsonrpc": "2.0", "method": method });
+            let id = Told { marks: now, ..*told }.to_string();
+            self.outlet.send(event(Some(&id), message.to_string().as_bytes())).await;
+        }
+        told.marks = now;
     }
 }
 

@@ -38,7 +38,7 @@ pub(super) async fn answer(
         match job_of(&uri) {
             Some(job) => drop(endpoint.service.job(viewer, job).await.map_err(|_| unknown(&uri))?),
             // What is configured changes with a restart only, so there will be no news of it; but it can be asked for.
-            None => drop(endpoint.stock.read(&uri).ok_or_else(|| unknown(&uri))?),
+            None => drop(endpoint.shown().stock.read(&uri).ok_or_else(|| unknown(&uri))?),
         }
         session.subscriptions.add(&uri).map_err(|Full| {
             let text =

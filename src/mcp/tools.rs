@@ -91,7 +91,7 @@ impl<'a> Call<'a> {
 pub(super) async fn call(endpoint: &Endpoint, call: &Call<'_>) -> Result<Outcome, Error> {
     let name = call.name()?;
     let arguments = call.arguments()?;
-    if let Some(tool) = endpoint.service.catalogue.named(&name) {
+    if let Some(tool) = endpoint.service.catalogue().named(&name) {
         return start(endpoint, call, tool, arguments).await;
     }
     match &endpoint.helpers {
@@ -195,7 +195,8 @@ fn slice(body: &Bytes, text: &str) -> Bytes {
 }
 
 fn unknown(endpoint: &Endpoint, name: &str) -> Error {
-    let configured = endpoint.service.catalogue.tools();
+    let catalogue = endpoint.service.catalogue();
+    let configured = catalogue.tools();
     let helpers = endpoint.helpers.iter().flat_map(|catalogue| catalogue.tools());
     let names: Vec<&str> = configured.chain(helpers).map(|tool| &*tool.name).collect();
     let shown = crate::job::cut(name, 64);

@@ -21,7 +21,7 @@ use std::sync::Arc;
 use std::thread::JoinHandle;
 
 use crate::clock::Clock;
-use crate::handler::Handlers;
+use crate::handler::Roster;
 use crate::shutdown::{Phase, Shutdown};
 use crate::work::{Stop, WorkSource};
 
@@ -41,7 +41,7 @@ impl Runner {
     /// The operating system gives no thread. Those started end when the source is closed.
     pub fn start(
         source: Arc<dyn WorkSource>,
-        handlers: Arc<Handlers>,
+        handlers: Arc<Roster>,
         clock: Arc<dyn Clock>,
         workers: usize,
         shutdown: &Shutdown,

@@ -12,7 +12,7 @@ use crossbeam_channel::{Sender, bounded};
 use super::dispatcher::Assignment;
 use super::worker::Worker;
 use crate::clock::Clock;
-use crate::handler::Handlers;
+use crate::handler::Roster;
 use crate::work::{Stop, StopFlag, WorkSource};
 
 /// Stack of a worker thread, in bytes. Handlers keep their data on the heap; only touched pages take memory.
@@ -24,7 +24,7 @@ pub const STACK_BYTES: usize = 1024 * 1024;
 /// The operating system gives no thread.
 pub fn start(
     source: &Arc<dyn WorkSource>,
-    handlers: &Arc<Handlers>,
+    handlers: &Arc<Roster>,
     clock: &Arc<dyn Clock>,
     workers: usize,
     running: &Arc<Running>,

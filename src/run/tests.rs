@@ -7,7 +7,7 @@ use bytes::Bytes;
 
 use super::*;
 use crate::clock::Manual;
-use crate::handler::{Handler, RunContext};
+use crate::handler::{Handler, Handlers, Roster, RunContext};
 use crate::job::{BodyRef, ClaimNo, Class, JobId, Millis, Outcome, Output, Part, Timestamp};
 use crate::work::{Claim, Closed, Leave, NoBody, Report, StopFlag};
 
@@ -166,7 +166,8 @@ fn handlers() -> Handlers {
 
 fn start(source: &Arc<Source>, handlers: Handlers, shutdown: &Shutdown) -> Runner {
     let clock = Arc::new(Manual::at_time(Timestamp(0)));
-    Runner::start(source.clone(), Arc::new(handlers), clock, source.slots, shutdown).expect("threads")
+    Runner::start(source.clone(), Arc::new(Roster::from_pointee(handlers)), clock, source.slots, shutdown)
+        .expect("threads")
 }
 
 /// Closes the source, waits for the runner, and checks that no thread is left and that no slot was used twice.

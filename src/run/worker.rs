@@ -8,7 +8,7 @@ use std::sync::Arc;
 
 use crate::clock::Clock;
 use crate::fault::{self, Point};
-use crate::handler::{Handlers, RunContext};
+use crate::handler::{Roster, RunContext};
 use crate::job::{Class, Outcome};
 use crate::work::{Leave, Stop, WorkSource};
 
@@ -19,7 +19,7 @@ pub struct Worker {
     /// Where claims come from and ends go.
     pub source: Arc<dyn WorkSource>,
     /// Who does the work.
-    pub handlers: Arc<Handlers>,
+    pub handlers: Arc<Roster>,
     /// The time.
     pub clock: Arc<dyn Clock>,
 }
@@ -42,7 +42,7 @@ impl Worker {
 
     fn run(&self, context: &RunContext<'_>) -> Outcome {
         let claim = context.claim();
-        let Some(handler) = self.handlers.of_type(&claim.job_type) else {
+        let Some(handler) = self.handlers.load().of_type(&claim.job_type) else {
             let message = format!("no tool is configured for jobs of type {}", claim.job_type);
             return Outcome::failed(Class::Fatal, None, &message);
         };

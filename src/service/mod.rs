@@ -6,12 +6,13 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::Duration;
 
+use arc_swap::ArcSwap;
 use bytes::Bytes;
 
 use crate::clock::Clock;
 use crate::core::{Busy, Handle, Room};
 use crate::events::{self, Published};
-use crate::job::{Head, JobId, Timestamp};
+use crate::job::{EventId, Head, JobId, Timestamp};
 use crate::store::{self, Store};
 
 mod act;
@@ -156,8 +157,7 @@ pub struct Parts {
 
 /// The façade. One for the process, shared.
 pub struct Service {
-    /// What the tools are.
-    pub catalogue: Arc<Catalogue>,
+    catalogue: ArcSwap<Catalogue>,
     core: Handle,
     published: Arc<Published>,
     clock: Arc<dyn Clock>,
@@ -168,7 +168,17 @@ impl Service {
     /// The façade of these parts.
     pub fn new(parts: Parts) -> Self {
         let Parts { catalogue, core, published, clock } = parts;
-        Self { catalogue, core, published, clock, is_unhealthy: AtomicBool::new(false) }
+        Self { catalogue: ArcSwap::new(catalogue), core, published, clock, is_unhealthy: AtomicBool::new(false) }
+    }
+
+    /// What the tools are.
+    pub fn catalogue(&self) -> Arc<Catalogue> {
+        self.catalogue.load_full()
+    }
+
+    /// What the tools are from now on.
+    pub fn set_catalogue(&self, catalogue: Arc<Catalogue>) {
+        self.catalogue.store(catalogue);
     }
 
     /// The time.
@@ -179,6 +189,12 @@ impl Service {
     /// The log as far as it is durable.
     pub fn bounds(&self) -> Bounds {
         self.published.bounds()
+    }
+
+    /// The cursor of now: everything durable lies at or before it.
+    pub fn last(&self) -> EventId {
+        let bounds = self.bounds();
+        EventId { epoch: bounds.epoch, position: bounds.last }
     }
 
     /// Recent frames, published heads and those who wait: for `http` and its metrics.

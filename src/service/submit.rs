@@ -8,7 +8,7 @@ use std::time::Duration;
 
 use bytes::Bytes;
 
-use super::{Refused, Service, Submit, Submitted, Tool, Viewer, Violation};
+use super::{Catalogue, Refused, Service, Submit, Submitted, Tool, Viewer, Violation};
 use crate::core::{Creation, ReplayRefusal, Room, SubmitRefusal};
 use crate::job::{
     BODY_SMALL_MAX, Body, BodyRef, Head, JobId, KEY_MAX, Key, Millis, PRIORITY, Part, Spec, State, TAG_CHARS_MAX,
@@ -28,7 +28,8 @@ impl Service {
     /// # Errors
     /// Any `Refused` but those about an existing job.
     pub async fn submit(&self, viewer: &Viewer, submit: Submit) -> Result<Submitted, Refused> {
-        let tool = self.tool(&submit.job_type)?;
+        let catalogue = self.catalogue();
+        let tool = tool_of(&catalogue, &submit.job_type)?;
         let payload = one_line(&submit.payload);
         let value = super::json::read(&payload).map_err(|why| Refused::BadJson(why.to_string()))?;
         if !value.is_object() {
@@ -38,7 +39,7 @@ impl Service {
         if !violations.is_empty() {
             return Err(Refused::BadField(violations));
         }
-        let violations = self.catalogue.check_input(&submit.job_type, &value);
+        let violations = catalogue.check_input(&submit.job_type, &value);
         if !violations.is_empty() {
             return Err(Refused::Schema(violations));
         }
@@ -73,7 +74,8 @@ impl Service {
         let dead = self.job(viewer, id).await?;
         replayable(&dead)?;
         let old = &dead.job.spec;
-        let tool = self.tool(&old.job_type)?;
+        let catalogue = self.catalogue();
+        let tool = tool_of(&catalogue, &old.job_type)?;
         let payload = self.body(id, old.payload, 0, usize::MAX).await?;
         let now = self.clock.now();
         let spec = Spec {
@@ -95,17 +97,6 @@ impl Service {
                 Err(Refused::Busy)
             }
         }
-    }
-
-    /// The tool that makes jobs of this type.
-    fn tool(&self, job_type: &str) -> Result<&Tool, Refused> {
-        self.catalogue.of_type(job_type).ok_or_else(|| Refused::NoSuchType(self.nearest_type(job_type)))
-    }
-
-    fn nearest_type(&self, job_type: &str) -> Option<String> {
-        let near = |tool: &Tool| (strsim::jaro_winkler(&tool.job_type, job_type), tool.job_type.to_string());
-        let best = self.catalogue.tools().map(near).max_by(|a, b| a.0.total_cmp(&b.0))?;
-        (best.0 > 0.7).then_some(best.1)
     }
 
     async fn creation(&self, spec: Spec, run_at: Option<Timestamp>, payload: Bytes) -> Result<Box<Creation>, Refused> {
@@ -164,6 +155,17 @@ impl Service {
 }
 
 /// Only a dead letter that was not replayed can be.
+/// The tool that makes jobs of this type.
+fn tool_of<'a>(catalogue: &'a Catalogue, job_type: &str) -> Result<&'a Tool, Refused> {
+    catalogue.of_type(job_type).ok_or_else(|| Refused::NoSuchType(nearest_type(catalogue, job_type)))
+}
+
+fn nearest_type(catalogue: &Catalogue, job_type: &str) -> Option<String> {
+    let near = |tool: &Tool| (strsim::jaro_winkler(&tool.job_type, job_type), tool.job_type.to_string());
+    let best = catalogue.tools().map(near).max_by(|a, b| a.0.total_cmp(&b.0))?;
+    (best.0 > 0.7).then_some(best.1)
+}
+
 /// The caller's key; else, of a tool that asks for it, one that equal payloads share.
 fn key(tool: &Tool, own: Option<String>, payload: &serde_json::Value) -> Option<Key> {
     if own.is_none() && !tool.derive_key {

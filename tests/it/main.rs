@@ -16,6 +16,7 @@ mod power;
 mod questions;
 mod races;
 mod recovery_replay;
+mod reload;
 mod resume;
 mod retention;
 mod session;

@@ -58,7 +58,8 @@ pub struct Wish {
 /// `Usage` for settings that cannot be, `Refused` if this machine has no room for threads.
 pub fn run(wish: &Wish) -> Result<ExitCode, Failure> {
     let named = wish.server.as_ref().map(|url| url.trim_end_matches('/').to_owned());
-    let config = if named.is_none() { Some(wish.settings.read()?) } else { None };
+    let settings = named.is_none().then_some(&wish.settings);
+    let config = settings.map(Settings::read).transpose()?;
     let place = Place::new(named);
     let over = Arc::<Notify>::default();
     let (carrier, is_over) = (carry(place.clone())?, over.clone());
@@ -67,17 +68,17 @@ pub fn run(wish: &Wish) -> Result<ExitCode, Failure> {
         let _ = carrier.join();
         is_over.notify_one();
     });
-    let Some(config) = config else {
+    let (Some(config), Some(settings)) = (config, settings) else {
         let _ = watch.join();
         return Ok(exit::DONE.into());
     };
     let runtime = Builder::new_current_thread().enable_all().build().map_err(|why| no_room(&why))?;
-    keep(&config, &place, &over, &runtime)
+    keep((settings, &config), &place, &over, &runtime)
 }
 
 /// Sees to it that there is a server, until the client has gone.
 fn keep(
-    config: &Config,
+    (settings, config): (&Settings, &Config),
     place: &Place,
     over: &Arc<Notify>,
     runtime: &tokio::runtime::Runtime,
@@ -99,7 +100,7 @@ fn keep(
             }
             None if away_since.is_some_and(|since| since.elapsed() < RETURN_MAX) => wait(runtime, over),
             None => {
-                let mut hosting = Hosting { place: place.clone(), over: over.clone() };
+                let mut hosting = Hosting { settings, place: place.clone(), over: over.clone() };
                 if let Some(code) = serve::host(&free_port(config), &mut hosting) {
                     return Ok(code);
                 }
@@ -132,18 +133,23 @@ fn free_port(config: &Config) -> Config {
     config
 }
 
-struct Hosting {
+struct Hosting<'a> {
+    settings: &'a Settings,
     place: Place,
     over: Arc<Notify>,
 }
 
-impl Host for Hosting {
+impl Host for Hosting<'_> {
     fn serves(&mut self, address: SocketAddr) {
         self.place.set(format!("http://{address}"));
     }
 
     fn joins(&self) -> bool {
         true
+    }
+
+    fn reread(&self) -> Result<Config, Failure> {
+        self.settings.read()
     }
 
     fn over(&mut self) -> Pin<Box<dyn Future<Output = ()> + Send + '_>> {

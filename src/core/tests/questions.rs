@@ -5,10 +5,11 @@ use std::sync::Arc;
 use bytes::Bytes;
 
 use super::rig::{Rig, block_on, options};
+use crate::core::group::{Group, Table};
 use crate::core::{ActRefusal, SubmitRefusal};
 use crate::job::{
-    Action, Answer, Asking, Body, BodyRef, Command, Head, JobId, Json, Millis, Outcome, Part, Refusal, Rules, Standing,
-    State, Status,
+    Action, Answer, Asking, Body, BodyRef, ClaimNo, Command, Entry, Head, JobId, Json, Millis, Outcome, Part, Refusal,
+    Rules, Standing, State, Status, machine,
 };
 use crate::work::{Claim, Leave, Report, WorkSource};
 
@@ -140,6 +141,40 @@ fn jobs_that_wait_for_answers_count_as_pending_where_that_is_limited() {
     rig.leave(&claim, Leave::Over(Outcome::Asked));
     let refused = rig.try_submit(rig.creation()).expect_err("full");
     assert_eq!(refused, SubmitRefusal::Full("queue.max_pending"));
+}
+
+/// What the record names already has been written: a change brings what is new.
+#[test]
+fn an_answer_given_again_beside_a_new_one_brings_its_body_once() {
+    let rig = Rig::new();
+    let creation = rig.creation();
+    let id = creation.spec.id;
+    let (mut group, table) = (Group::new(rig.clock_now()), Table::default());
+    group.create(machine::create(Arc::new(creation.spec), None), creation.payload).expect("it fits");
+    let claim = ClaimNo(1);
+    let started = Entry::Started { claim, attempt: 1, max_attempts: 3, worker: "w".into() };
+    group.step(&table, id, vec![started], Vec::new()).expect("it fits");
+    let said = |seq| {
+        let bytes = Bytes::from_static(b"{}");
+        Body { name: BodyRef::of(Part::Answer, seq, &bytes), bytes: Some(bytes) }
+    };
+    for seq in [1, 2] {
+        let bytes = Bytes::from_static(b"{}");
+        let words = Body { name: BodyRef::of(Part::Question, seq, &bytes), bytes: Some(bytes) };
+        let (key, message, schema) = (seq.to_string().into(), "m".into(), Json("{}".into()));
+        let asked = Entry::Asked { claim, key, message, schema, body: words.name };
+        group.step(&table, id, vec![asked], vec![words]).expect("it fits");
+    }
+    for (new, brought) in [(1, vec![said(1)]), (2, vec![said(1), said(2)])] {
+        let answer = Answer { key: new.to_string().into(), action: Action::Accept, body: said(new).name };
+        let answered = Entry::Answered { by: "ann".into(), answers: vec![answer] };
+        group.step(&table, id, vec![answered], brought).expect("it fits");
+    }
+    let part = group.part(id).expect("it was touched");
+    let answers: Vec<u64> =
+        part.bodies.iter().filter(|body| body.name.part == Part::Answer).map(|body| body.name.seq).collect();
+    assert_eq!(answers, [1, 2]);
+    assert!(part.bodies.iter().all(|body| body.name.part != Part::Question), "words that were answered at once");
 }
 
 #[test]

@@ -9,7 +9,7 @@ use super::rig::{Rig, TYPE, block_on, creation, options};
 use crate::clock::{Clock, Manual};
 use crate::core::{ActRefusal, CellsRefusal, LocalWork, Parts, ROOM_WAIT_MAX, SubmitRefusal};
 use crate::events::Published;
-use crate::job::{Millis, Outcome, Output, Progress, Rules, State, Status, Timestamp};
+use crate::job::{Asking, Json, Millis, Outcome, Output, Progress, Rules, State, Status, Timestamp};
 use crate::metrics::Metrics;
 use crate::store::memory::Memory;
 use crate::store::sled::{COMMIT_MAX, Options, Sled};
@@ -100,6 +100,23 @@ fn below_half_the_reserve_nothing_starts_until_the_disk_is_freed() {
     assert_eq!(rig.job(id).job.status(), Status::Pending);
     free(&rig, RESERVE / 2);
     assert_eq!(claims.recv().expect("sent").expect("open")[0].job, id);
+}
+
+#[test]
+fn a_question_waits_for_room_and_is_not_lost() {
+    let rig = rig();
+    let id = rig.submit();
+    let claim = rig.claim();
+    free(&rig, 0);
+    let asking = Asking { key: "size".into(), message: "Which?".into(), schema: Json("{}".into()) };
+    rig.work.report(&claim, Report::Ask { asking: Arc::new(asking), count: 1 });
+    let canceled = rig.cancel(id);
+    assert_eq!(canceled, Err(ActRefusal::DiskFull), "nothing is written, and the question was heard before");
+    assert_eq!(rig.job(id).job.status(), Status::InProgress);
+    free(&rig, RESERVE);
+    rig.settle();
+    rig.settle();
+    assert_eq!(rig.job(id).job.status(), Status::InputRequired);
 }
 
 #[test]

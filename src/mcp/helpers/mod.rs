@@ -17,6 +17,7 @@ use crate::job::{Head, JobId, Millis, Rules};
 use crate::service::{Catalogue, JobView, Refused, TaskSupport, Tool, Viewer};
 
 mod cancel_job;
+mod change;
 mod get_job;
 mod list_jobs;
 mod retry_job;

@@ -3,6 +3,7 @@
 //! Holds no thread and no job: a client that goes away ends its own wait and nothing else.
 
 use std::collections::HashSet;
+use std::fmt::Write as _;
 use std::str::FromStr;
 use std::sync::Arc;
 
@@ -10,15 +11,16 @@ use serde::{Deserialize, Serialize};
 use serde_json::{Map, Value, json};
 use tokio::time::Instant;
 
-use super::{Context, Stop, structured};
+use super::change::Change;
+use super::{Context, Stop};
 use crate::job::{EventId, Head, JobId, Millis, Position, Timestamp};
 use crate::mcp::ranges::TEXT_DEFAULT;
 use crate::mcp::reply::Members;
-use crate::mcp::rpc::Error;
+use crate::mcp::rpc::{self, Error};
 use crate::mcp::voice::Voice;
 use crate::mcp::work::{Asker, Outcome, Waits, Work, deadline};
 use crate::mcp::{Endpoint, refusal};
-use crate::service::{Bounds, JobView, Refused};
+use crate::service::{Bounds, Refused};
 
 /// Most jobs that one call waits for.
 pub const JOBS_MAX: usize = 50;
@@ -58,7 +60,7 @@ enum Mode {
 
 #[derive(Serialize)]
 struct Report {
-    jobs: Vec<JobView>,
+    jobs: Vec<Change>,
     pending: Vec<JobId>,
     done: bool,
     cursor: EventId,
@@ -203,7 +205,11 @@ fn has_changed(head: &Head, since: Position) -> bool {
 
 fn is_enough(mode: Mode, heads: &[Arc<Head>], since: Position) -> bool {
     let has_ended = |head: &Arc<Head>| head.job.status().is_terminal() && has_changed(head, since);
-    unfinished(heads).next().is_none() || (mode == Mode::Any && heads.iter().any(has_ended))
+    // Nobody but who waits here may be there to answer.
+    let has_asked = |head: &Arc<Head>| head.job.awaits_input() && has_changed(head, since);
+    unfinished(heads).next().is_none()
+        || heads.iter().any(has_asked)
+        || (mode == Mode::Any && heads.iter().any(has_ended))
 }
 
 async fn report(
@@ -215,17 +221,24 @@ async fn report(
     let mut budget = TEXT_DEFAULT;
     let mut jobs = Vec::new();
     for head in heads.iter().filter(|head| has_changed(head, since)) {
-        jobs.push(context.view(head, &mut budget).await?);
+        let view = context.view(head, &mut budget).await?;
+        jobs.push(Change::of(view, head.job.status().is_terminal()));
     }
     let pending: Vec<_> = unfinished(heads).map(|head| head.job.id()).collect();
     let cursor = EventId { epoch: bounds.epoch, position: bounds.last };
-    let next = (!pending.is_empty()).then(|| {
-        format!(
-            "{} of {} still run. To wait on, call wait_for_jobs with the same jobIds and since {cursor}.",
-            pending.len(),
-            heads.len()
-        )
-    });
-    let done = pending.is_empty();
-    Ok(structured(&Report { jobs, pending, done, cursor }, next.as_deref()))
+    let mut text = String::new();
+    for change in &jobs {
+        text.push_str(&change.line());
+        text.push('\n');
+    }
+    match pending.len() {
+        0 => text.push_str("All have ended."),
+        // Said again and again over a long job: the cursor that was passed is as good as the new one.
+        _ if jobs.is_empty() => text.push_str("Nothing new."),
+        some => drop(write!(text, "{some} of {} not ended; wait on with since {cursor}.", heads.len())),
+    }
+    let report = Report { jobs, done: pending.is_empty(), pending, cursor };
+    let mut tree = Vec::new();
+    rpc::push_value(&mut tree, &report);
+    Ok(Members { structured: Some(tree), ..Members::text(&text) })
 }

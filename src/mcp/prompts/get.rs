@@ -24,7 +24,8 @@ pub(in crate::mcp) fn get(endpoint: &Endpoint, call: &Call<'_>) -> Result<Member
     let Some(name) = call.params.name.and_then(rpc::text) else {
         return Err(invalid("params.name must be a string: the name of a prompt"));
     };
-    let Some(prompt) = endpoint.prompts.iter().find(|prompt| prompt.name == *name) else {
+    let all = endpoint.shown();
+    let Some(prompt) = all.prompts.iter().find(|prompt| prompt.name == *name) else {
         return Err(unknown(endpoint, &name));
     };
     let given = given(prompt, call.arguments()?)?;
@@ -50,7 +51,8 @@ fn invalid(text: impl Into<String>) -> Error {
 
 fn unknown(endpoint: &Endpoint, name: &str) -> Error {
     let shown = crate::job::cut(name, 64);
-    let near = nearest(shown, endpoint.prompts.iter().map(|prompt| prompt.name.as_str()));
+    let all = endpoint.shown();
+    let near = nearest(shown, all.prompts.iter().map(|prompt| prompt.name.as_str()));
     let near = near.map(|near| format!("; did you mean {near}?")).unwrap_or_default();
     invalid(format!("there is no prompt {shown}{near}"))
 }

@@ -113,8 +113,8 @@ pub enum Block {
 /// # Errors
 /// -32602 for a cursor that is not one of this list's.
 pub(super) fn list(endpoint: &Endpoint, call: &Call<'_>) -> Result<Members, Error> {
-    let page = Page::read(call, endpoint.prompts.len())?;
-    let entries: Vec<Value> = page.of(&endpoint.prompts).map(entry).collect();
+    let page = Page::read(call, endpoint.shown().prompts.len())?;
+    let entries: Vec<Value> = page.of(&endpoint.shown().prompts).map(entry).collect();
     Ok(page.members(call.revision, "prompts", &entries, super::modern::LIST_TTL_MS))
 }
 

@@ -33,7 +33,7 @@ const CHANGING_TTL_MS: u64 = 0;
 /// # Errors
 /// -32602 for a cursor that is not one of this list's; -32603 if the jobs cannot be read.
 pub(super) async fn list(endpoint: &Endpoint, call: &Call<'_>) -> Result<Members, Error> {
-    let all = &endpoint.stock.resources;
+    let all = &endpoint.shown().stock.resources;
     let page = Page::read(call, all.len())?;
     let mut entries: Vec<Value> = page.of(all).map(Resource::entry).collect();
     if page.next.is_none() {
@@ -48,7 +48,8 @@ pub(super) async fn list(endpoint: &Endpoint, call: &Call<'_>) -> Result<Members
 /// -32602 for a cursor that is not one of this list's.
 pub(super) fn templates(endpoint: &Endpoint, call: &Call<'_>) -> Result<Members, Error> {
     let own = Part::ALL.map(job::template);
-    let configured = endpoint.stock.templates.iter().map(Template::entry);
+    let shown = endpoint.shown();
+    let configured = shown.stock.templates.iter().map(Template::entry);
     let all: Vec<Value> = own.into_iter().chain(configured).collect();
     let page = Page::read(call, all.len())?;
     let entries: Vec<&Value> = page.of(&all).collect();
@@ -67,7 +68,7 @@ pub(super) async fn read(endpoint: &Endpoint, call: &Call<'_>) -> Result<Members
     let (contents, ttl_ms) = match uri::job(&uri) {
         Some((id, part)) => job::read(endpoint, call, &uri, id, part).await?,
         None if *uri == *app::URI && endpoint.helpers.is_some() => (app::contents(), LIST_TTL_MS),
-        None => match endpoint.stock.read(&uri).filter(|_| uri.len() <= URI_MAX) {
+        None => match endpoint.shown().stock.read(&uri).filter(|_| uri.len() <= URI_MAX) {
             Some(Ok(contents)) => (contents, LIST_TTL_MS),
             Some(Err(TooLarge)) => return Err(Error::answered(INVALID_PARAMS, "the filled in resource is too large")),
             None => return Err(not_found(call.revision, &uri, None)),

@@ -36,7 +36,7 @@ async fn what_a_session_s_requests_are_answered() {
         (vec![version("2025-11-25")], ping.clone(), (400, -32600)),
         (vec![dead], ping.clone(), (404, -32600)),
         (vec![dead, version("2025-11-25")], ping.clone(), (404, -32600)),
-        (vec![live], request(7, "prompts/list", json!({})), (200, -32601)),
+        (vec![live], request(7, "prompts/list", json!({})), (200, 0)),
         (vec![live], request(7, "server/discover", json!({})), (200, -32601)),
         (vec![live], request(7, "logging/setLevel", json!({"level": "info"})), (200, 0)),
         (vec![live], request(7, "tools/list", json!({"cursor": "x"})), (200, -32602)),
@@ -101,7 +101,7 @@ async fn how_initialize_is_answered() {
     assert_eq!(result["protocolVersion"], "2025-06-18");
     assert_eq!(
         result["capabilities"],
-        json!({"logging": {}, "tools": {}, "resources": {"subscribe": true}, "completions": {}, "extensions": {"io.modelcontextprotocol/ui": {}}})
+        json!({"logging": {}, "tools": {"listChanged": true}, "resources": {"subscribe": true, "listChanged": true}, "prompts": {"listChanged": true}, "completions": {}, "extensions": {"io.modelcontextprotocol/ui": {}}})
     );
     assert_eq!(result["serverInfo"]["name"], "longhaul");
     assert!(result["instructions"].as_str().is_some_and(|text| text.contains("wait_for_jobs")));
@@ -166,10 +166,13 @@ async fn server_discover_tells_what_the_server_speaks_and_how_long_that_holds() 
     let body = modern("server/discover", json!({}), json!({}));
     let result = message(&rig.post(&modern_headers("server/discover", None), &body).await)["result"].take();
     assert_eq!(result["supportedVersions"], json!(["2026-07-28"]));
-    assert_eq!(
-        result["capabilities"],
-        json!({"tools": {}, "resources": {"subscribe": true}, "completions": {}, "extensions": {"io.modelcontextprotocol/ui": {}}})
-    );
+    let lists = json!({"listChanged": true});
+    let resources = json!({"subscribe": true, "listChanged": true});
+    let offered = json!({"tools": lists, "resources": resources, "prompts": lists, "completions": {}});
+    for (name, offered) in offered.as_object().expect("an object") {
+        assert_eq!(result["capabilities"][name], *offered);
+    }
+    assert_eq!(result["capabilities"]["extensions"]["io.modelcontextprotocol/ui"], json!({}));
     assert_eq!((&result["resultType"], &result["cacheScope"]), (&json!("complete"), &json!("private")));
     assert!(result["ttlMs"].as_u64().is_some());
     assert_eq!(result["_meta"]["io.modelcontextprotocol/serverInfo"]["name"], "longhaul");

@@ -1,10 +1,12 @@
 //! The endpoint over the reference store, in this process, with time moved by hand.
 
+mod agent;
 mod apps;
 mod calls;
 mod helpers;
 mod ladders;
 mod library;
+mod occurrences;
 mod results;
 mod rig;
 mod sessions;

@@ -7,25 +7,25 @@ use serde_json::{Value, json};
 use super::rig::{Rig, message, request};
 use crate::mcp::{Answer, Stream};
 
-const BOTH: (&str, &str) = ("accept", "application/json, text/event-stream");
+pub const BOTH: (&str, &str) = ("accept", "application/json, text/event-stream");
 
 /// One event of a stream.
 #[derive(Debug)]
-struct Event {
-    id: Option<String>,
-    data: Option<Value>,
+pub struct Event {
+    pub id: Option<String>,
+    pub data: Option<Value>,
 }
 
 /// Reads a stream event by event.
-struct Reader(Stream);
+pub struct Reader(pub Stream);
 
 impl Reader {
-    fn of(answer: Answer) -> Self {
+    pub fn of(answer: Answer) -> Self {
         assert_eq!((answer.status, answer.content_type), (200, Some("text/event-stream")), "{answer:?}");
         Self(answer.stream.expect("a stream"))
     }
 
-    async fn next(&mut self) -> Option<Event> {
+    pub async fn next(&mut self) -> Option<Event> {
         let piece = poll_fn(|cx| self.0.poll_next(cx)).await?;
         let text = String::from_utf8(piece.to_vec()).expect("is text");
         assert!(text.ends_with("\n\n") && text.matches("\n\n").count() == 1, "one event: {text:?}");
@@ -34,7 +34,7 @@ impl Reader {
         Some(Event { id: field("id: "), data })
     }
 
-    async fn rest(mut self) -> Vec<Event> {
+    pub async fn rest(mut self) -> Vec<Event> {
         let mut events = Vec::new();
         while let Some(event) = self.next().await {
             events.push(event);
@@ -61,7 +61,7 @@ impl Rig {
     }
 
     /// Waits until a claim is held.
-    async fn holds(&self) {
+    pub async fn holds(&self) {
         while self.held.len() == 0 {
             tokio::task::yield_now().await;
         }
@@ -284,7 +284,7 @@ async fn a_listener_hears_what_it_opted_in_to_under_its_own_id_and_the_end() {
     let id = rig.start(json!({"hold": true})).await;
     rig.holds().await;
     let uri = format!("job://{id}");
-    let wanted = json!({"toolsListChanged": true, "resourceSubscriptions": [uri, "job://x", "test://y"]});
+    let wanted = json!({"tasksOfOthers": true, "toolsListChanged": false, "resourceSubscriptions": [uri, "job://x", "test://y"]});
     let mut message = super::rig::modern("subscriptions/listen", json!({"notifications": wanted}), json!({}));
     message["id"] = json!("nine");
     let mut headers = super::rig::modern_headers("subscriptions/listen", None);
@@ -303,4 +303,42 @@ async fn a_listener_hears_what_it_opted_in_to_under_its_own_id_and_the_end() {
     for message in [ack, news] {
         assert_eq!(message["params"]["_meta"]["io.modelcontextprotocol/subscriptionId"], "nine");
     }
+}
+
+#[tokio::test]
+async fn who_listens_hears_of_a_list_that_is_another_and_of_no_other() {
+    let rig = Rig::new().await;
+    let session = rig.open("2025-11-25").await;
+    let listen = [("mcp-session-id", session.as_bytes()), ("accept", b"text/event-stream".as_slice())];
+    let mut standing = Reader::of(rig.request("GET", &listen, b"").await);
+    let before = standing.next().await.and_then(|event| event.id).expect("an id");
+    let wanted = json!({"toolsListChanged": true, "promptsListChanged": true});
+    let message = super::rig::modern("subscriptions/listen", json!({"notifications": wanted}), json!({}));
+    let mut headers = super::rig::modern_headers("subscriptions/listen", None);
+    headers.push(BOTH);
+    let mut listener = Reader::of(rig.post(&headers, &message).await);
+    let ack = listener.next().await.and_then(|event| event.data).expect("an acknowledgement");
+    assert_eq!(ack["params"]["notifications"], wanted);
+
+    // The same again is no news; one tool less is.
+    rig.endpoint.reload(Default::default(), Vec::new());
+    let fewer = vec![super::rig::tool("start", crate::job::Millis(0))];
+    rig.service.set_catalogue(std::sync::Arc::new(crate::service::Catalogue::new(fewer).expect("schemas")));
+    rig.endpoint.reload(Default::default(), Vec::new());
+    for stream in [&mut standing, &mut listener] {
+        let told = stream.next().await.and_then(|event| event.data).expect("news");
+        assert_eq!(told["method"], "notifications/tools/list_changed");
+    }
+    // Who was away meanwhile hears of it on coming back.
+    let mut again = Reader::of(rig.resume(&session, &before).await);
+    again.next().await.expect("an id");
+    let told = again.next().await.and_then(|event| event.data).expect("news");
+    assert_eq!(told["method"], "notifications/tools/list_changed");
+    let list = message_of(&rig, &session, "tools/list").await;
+    assert_eq!(list["result"]["tools"][0]["name"], "start");
+    assert!(list["result"]["tools"].as_array().is_some_and(|tools| tools.iter().all(|tool| tool["name"] != "quick")));
+}
+
+async fn message_of(rig: &Rig, session: &str, method: &str) -> Value {
+    message(&rig.post(&[("mcp-session-id", session)], &request(9, method, json!({}))).await)
 }

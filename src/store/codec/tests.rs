@@ -7,8 +7,8 @@ use proptest::prelude::*;
 use super::super::chunk::{CHUNK_MAX, Chunk, Chunks, Item};
 use super::*;
 use crate::job::{
-    ANSWERS_TOLD_MAX, Action, Answer, BodyRef, ClaimNo, Class, Completion, End, Entry, Epoch, Failure, Job, JobId,
-    Json, Key, LastError, Logged, Mark, Millis, Part, Place, Position, Progress, QUESTION_KEY_MAX,
+    ANSWERS_TOLD_MAX, Action, Answer, BodyRef, ClaimNo, Class, Completion, EVENT_TYPES, End, Entry, Epoch, Failure,
+    Job, JobId, Json, Key, LastError, Logged, Mark, Millis, Part, Place, Position, Progress, QUESTION_KEY_MAX,
     QUESTION_MESSAGE_MAX, QUESTION_SCHEMA_MAX, QUESTIONS_MAX, Question, Questions, Receipt, Spec, Standing, State,
     Timestamp, Trail,
 };
@@ -365,4 +365,11 @@ proptest! {
         let _ = (name, head(&enveloped(Kind::Head, &inside)));
         let _ = Chunk::decode(Position(1_000), &enveloped(Kind::Chunk, &inside));
     }
+}
+
+#[test]
+fn every_type_of_event_that_an_entry_tells_is_listed_and_no_other() {
+    let entries = [entries(), entries_of_questions()].concat();
+    let told: std::collections::BTreeSet<_> = entries.iter().filter_map(Entry::event_type).collect();
+    assert_eq!(told, EVENT_TYPES.into_iter().collect());
 }

@@ -5,7 +5,7 @@ use std::sync::{Arc, LazyLock};
 
 use super::life::SLOTS;
 use super::world::{World, rules};
-use crate::job::{Head, Job, JobId, Logged, Position, Rules, State, machine, retry};
+use crate::job::{Head, Job, JobId, Logged, Position, Rules, Standing, State, machine, retry};
 use crate::store::Store;
 
 /// No limit is exceeded: slots, concurrency per type, suspects one at a time, attempts, interruptions.
@@ -50,6 +50,11 @@ pub fn end(world: &World) {
         }
         assert_eq!(job.expect("entries"), head.job, "the record is the fold of its entries");
         assert!(head.job.attempts <= head.job.spec.max_attempts);
+    }
+    for (id, key) in &world.answered {
+        let head = world.store.job(*id).expect("readable").expect("kept");
+        let standing = head.job.questions.keyed(key).map(|question| question.standing);
+        assert!(matches!(standing, Some(Standing::Answered { .. })), "the answer to {key} of {id} is lost");
     }
     for id in &world.acknowledged {
         assert!(by_job.contains_key(id), "{id} was acknowledged and is not there");

@@ -14,7 +14,7 @@ use super::steps::Steps;
 use crate::clock::{Clock, Manual};
 use crate::core::{self, LocalWork, Options, Parts};
 use crate::events::Published;
-use crate::handler::{Handler, Handlers};
+use crate::handler::{Handler, Handlers, Roster};
 use crate::job::Rules;
 use crate::metrics::Metrics;
 use crate::run::{Assignment, Running, Slots, start_pool};
@@ -63,7 +63,8 @@ impl Life {
         let work = Arc::new(LocalWork::new(core.handle(), port));
         let source: Arc<dyn WorkSource> = Arc::new(Post { mail: post, work: work.clone() });
         let running = Arc::new(Running::new(SLOTS));
-        let (pool, threads) = start_pool(&source, &Arc::new(handlers), &shared, SLOTS, &running).expect("threads");
+        let (pool, threads) =
+            start_pool(&source, &Arc::new(Roster::from_pointee(handlers)), &shared, SLOTS, &running).expect("threads");
         Self {
             core,
             work,

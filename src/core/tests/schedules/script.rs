@@ -10,7 +10,7 @@ use crossbeam_channel::{Receiver, Sender};
 
 use crate::core::LocalWork;
 use crate::handler::{Handler, RunContext, stopped};
-use crate::job::{ClaimNo, Class, End, Failing, Failure, JobId, Millis, Outcome, Output, Progress};
+use crate::job::{Asking, ClaimNo, Class, End, Failing, Failure, JobId, Json, Millis, Outcome, Output, Progress};
 use crate::work::{Claim, Closed, Leave, NoBody, Report, WorkSource};
 
 /// An attempt: its job and its claim number.
@@ -23,6 +23,10 @@ pub enum Step {
     Progress(u32),
     /// Brings a partial result.
     Partial(u32),
+    /// Asks the question of this number.
+    Ask(usize),
+    /// Ends if an answer is still awaited.
+    Leave,
     /// Looks whether it is to stop or is late, and ends if so.
     Look,
     /// Has a result.
@@ -76,6 +80,11 @@ fn take(step: &Step, context: &RunContext<'_>) -> Option<Outcome> {
     match step {
         Step::Progress(step) => context.progress(Progress { step: Some(*step), ..Progress::default() }),
         Step::Partial(number) => context.partial(Bytes::from(number.to_string())),
+        Step::Ask(number) => return context.ask(asking(*number)).err(),
+        Step::Leave => {
+            let heard = context.answers();
+            return heard.err().or_else(|| context.asks_since().map(|_| Outcome::Asked));
+        }
         Step::Look if context.stop().is_some() => return Some(stopped()),
         Step::Look if context.is_late() => return Some(Outcome::timed_out("too long")),
         Step::Look => {}
@@ -88,6 +97,12 @@ fn take(step: &Step, context: &RunContext<'_>) -> Option<Outcome> {
         Step::Panic => std::panic::resume_unwind(Box::new("as it was told")),
     }
     None
+}
+
+/// A question, by its number.
+pub fn asking(number: usize) -> Asking {
+    let schema = Json("{\"type\":\"object\"}".into());
+    Asking { key: format!("k{number}").into(), message: "Which?".into(), schema }
 }
 
 /// The source as the pool knows it: whatever is said goes to the schedule, which decides when the core hears of it.

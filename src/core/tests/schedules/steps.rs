@@ -10,7 +10,7 @@ use tokio::sync::oneshot;
 use crate::core::handle::Handle;
 use crate::core::inbox::{ActRefusal, Creation, Inner, ReplayRefusal, Submission, SubmitAnswer};
 use crate::core::thread::{Core, Fatal, Options, Parts, Wish};
-use crate::job::{Command, Head, JobId, Timestamp};
+use crate::job::{Body, Command, Head, JobId, Timestamp};
 use crate::work::Claim;
 
 /// See the head of this file.
@@ -67,9 +67,14 @@ impl Steps {
     }
 
     /// Acts on a job.
-    pub fn act(&self, job: JobId, command: Command) -> oneshot::Receiver<Result<Arc<Head>, ActRefusal>> {
+    pub fn act(
+        &self,
+        job: JobId,
+        command: Command,
+        bodies: Vec<Body>,
+    ) -> oneshot::Receiver<Result<Arc<Head>, ActRefusal>> {
         let (reply, answer) = oneshot::channel();
-        self.send(Inner::Act { job, command, bodies: Vec::new(), reply });
+        self.send(Inner::Act { job, command, bodies, reply });
         answer
     }
 

@@ -10,11 +10,14 @@ use tokio::sync::oneshot;
 
 use super::check;
 use super::life::Life;
-use super::script::{Attempt, Mail, Step};
+use super::script::{Attempt, Mail, Step, asking};
 use crate::clock::{Clock, Manual};
 use crate::core::tests::rig::{creation, options};
-use crate::core::{Creation, Options, SubmitAnswer};
-use crate::job::{Class, Command, JobId, Key, Millis, OnInterrupt, Position, RetryPolicy, Rules, Timestamp, canonical};
+use crate::core::{ActRefusal, Creation, Options, SubmitAnswer};
+use crate::job::{
+    Action, Answer, Body, BodyRef, Class, Command, Head, JobId, Key, Millis, OnInterrupt, Part, Position, RetryPolicy,
+    Rules, Standing, Timestamp, canonical,
+};
 use crate::store::memory::Memory;
 use crate::store::{Health, Store};
 
@@ -24,6 +27,9 @@ const ACTIONS: usize = 160;
 const LAST_ACTIONS_MAX: usize = 20_000;
 /// Virtual time after the faults stop: delays of up to an hour, steps back of up to ten minutes, retries of minutes.
 const LAST_TIME_MAX: Millis = Millis::seconds(6 * 3_600);
+
+/// Questions that a job may be asked.
+const QUESTIONS: usize = 3;
 
 /// A small generator (xorshift).
 pub struct Chance(u64);
@@ -45,6 +51,9 @@ impl Chance {
         self.below(n) == 0
     }
 }
+
+/// Answers on their way: whose job, to which keys, what comes of it.
+type Answering = (JobId, Vec<String>, oneshot::Receiver<Result<Arc<Head>, ActRefusal>>);
 
 /// Types by name, each with its own limit.
 pub fn rules() -> HashMap<Arc<str>, Rules> {
@@ -72,6 +81,10 @@ pub struct World {
     /// Said by attempts of former lives.
     late: VecDeque<Mail>,
     unanswered: Vec<(Option<u8>, oneshot::Receiver<SubmitAnswer>)>,
+    /// Answers that people have given and not heard of.
+    answering: Vec<Answering>,
+    /// Answers that they were told are taken.
+    pub answered: Vec<(JobId, String)>,
     /// Jobs that a client was told of.
     pub acknowledged: Vec<JobId>,
     keys: BTreeMap<u8, JobId>,
@@ -90,6 +103,8 @@ impl World {
             life: None,
             late: VecDeque::new(),
             unanswered: Vec::new(),
+            answering: Vec::new(),
+            answered: Vec::new(),
             acknowledged: Vec::new(),
             keys: BTreeMap::new(),
             checked: Position::ZERO,
@@ -109,7 +124,7 @@ impl World {
         self.free_disk(u64::MAX, true);
         let until = self.clock.now().plus(LAST_TIME_MAX);
         for _ in 0..LAST_ACTIONS_MAX {
-            let moved = self.go_on();
+            let moved = self.go_on() || self.answer();
             self.look();
             if !moved && !self.wait_for_what_comes(until) {
                 return;
@@ -134,7 +149,8 @@ impl World {
     /// One choice of many.
     fn act(&mut self) {
         match self.chance.below(100) {
-            0..18 => self.submit(),
+            0..15 => self.submit(),
+            15..18 => _ = self.answer(),
             18..23 => self.cancel(),
             23..26 => self.replay(),
             26..50 => _ = self.turn(),
@@ -208,7 +224,38 @@ impl World {
     fn cancel(&mut self) {
         let Some(id) = self.some_job() else { return };
         self.note(format_args!("cancel {id}"));
-        drop(self.life().core.act(id, Command::Cancel { by: "local".into(), reason: "user".into() }));
+        drop(self.life().core.act(id, Command::Cancel { by: "local".into(), reason: "user".into() }, Vec::new()));
+    }
+
+    /// Somebody answers one or all of the open questions of some job, and may be late. False if none is open.
+    fn answer(&mut self) -> bool {
+        let mut heads = self.store.live().expect("readable");
+        heads.retain(|head| head.job.awaits_input());
+        heads.sort_by_key(|head| head.job.id());
+        if heads.is_empty() {
+            return false;
+        }
+        let job = heads.swap_remove(self.chance.below(heads.len())).job;
+        let most = 1 + self.chance.below(QUESTIONS);
+        let (id, mut answers, mut bodies) = (job.id(), Vec::new(), Vec::new());
+        for number in 0..QUESTIONS {
+            let key = asking(number).key;
+            let Some(Standing::Open { body, .. }) = job.questions.keyed(&key).map(|question| question.standing) else {
+                continue;
+            };
+            if answers.len() < most {
+                let bytes = bytes::Bytes::from(format!("{{\"key\":\"{key}\",\"action\":\"decline\"}}"));
+                let name = BodyRef::of(Part::Answer, body.seq, &bytes);
+                answers.push(Answer { key, action: Action::Decline, body: name });
+                bodies.push(Body { name, bytes: Some(bytes) });
+                self.note(format_args!("answer k{number} of {id}"));
+            }
+        }
+        let told: Vec<String> = answers.iter().map(|answer| answer.key.to_string()).collect();
+        let command = Command::Answer { by: "local".into(), answers };
+        let answer = self.life().core.act(id, command, bodies);
+        self.answering.push((id, told, answer));
+        true
     }
 
     fn replay(&mut self) {
@@ -234,7 +281,7 @@ impl World {
 
     fn resume(&mut self) -> bool {
         let Some(attempt) = self.some_attempt() else { return false };
-        let step = match self.chance.below(20) {
+        let step = match self.chance.below(25) {
             0..6 => Step::Progress(1 + u32::try_from(self.chance.below(6)).expect("small")),
             6..8 => Step::Partial(u32::try_from(self.chance.below(3)).expect("small")),
             8..12 => Step::Look,
@@ -242,6 +289,8 @@ impl World {
             15 => Step::Fail(Class::Permanent, None),
             16 => Step::Fail(Class::Fatal, None),
             17 => Step::Panic,
+            20..23 => Step::Ask(self.chance.below(QUESTIONS)),
+            23..25 => Step::Leave,
             _ => {
                 let asked = self.chance.one_in(4).then(|| Millis::seconds(self.chance.below(600) as u64));
                 Step::Fail(Class::Transient, asked)
@@ -370,6 +419,13 @@ impl World {
                 }
                 Ok(Err(_)) | Err(oneshot::error::TryRecvError::Closed) => {}
                 Err(oneshot::error::TryRecvError::Empty) => self.unanswered.push((key, answer)),
+            }
+        }
+        for (id, keys, mut answer) in std::mem::take(&mut self.answering) {
+            match answer.try_recv() {
+                Ok(Ok(_)) => self.answered.extend(keys.into_iter().map(|key| (id, key))),
+                Ok(Err(_)) | Err(oneshot::error::TryRecvError::Closed) => {}
+                Err(oneshot::error::TryRecvError::Empty) => self.answering.push((id, keys, answer)),
             }
         }
         let last = self.store.bounds().last;
