@@ -46,7 +46,7 @@ use setting as key;
 choice!(Durability, "\"disk\" or \"process\"", "disk" => Self::Disk, "process" => Self::Process);
 
 choice!(OnInterrupt, "\"retry\" or \"fail\"", "retry" => Self::Retry, "fail" => Self::Fail);
-choice!(TaskSupport, "\"auto\" or \"never\"", "auto" => Self::Auto, "never" => Self::Never);
+choice!(TaskSupport, "\"auto\", \"never\" or \"required\"", "auto" => Self::Auto, "never" => Self::Never, "required" => Self::Required);
 
 /// One tool and what does its work.
 #[derive(Debug, Clone)]

@@ -188,7 +188,7 @@ settings! {
         .within("1ms", "3650d");
     CONCURRENCY: u32 = setting("concurrency", "Most attempts at once; without it as many as there are workers.")
         .within("1", "1024");
-    TASK_SUPPORT: TaskSupport = setting("task_support", "Whether a call may become an MCP task.")
+    TASK_SUPPORT: TaskSupport = setting("task_support", "Whether a call becomes an MCP task: `auto`, where the client knows tasks; `never`; `required`, and clients that know none cannot call it.")
         .or("auto");
     DERIVE_KEY: bool = setting("derive_key", "A call without an idempotency key gets one made of its arguments: the same call finds the same job.")
         .or("false");

@@ -176,12 +176,8 @@ const COMPLAINTS: &[(&str, &str)] = &[
 /// The lines after `COMMAND_TOOL`, which stand in the tool's table, and all that is said about them.
 const TOOL_COMPLAINTS: &[(&str, &str)] = &[
     (
-        "task_support = 'required'",
-        "tools.t.task_support (line 4 of longhaul.toml): \"required\": MCP tasks are not offered yet\n",
-    ),
-    (
         "task_support = 'maybe'",
-        "tools.t.task_support = 'maybe' (line 4 of longhaul.toml): expected \"auto\" or \"never\"\n",
+        "tools.t.task_support = 'maybe' (line 4 of longhaul.toml): expected \"auto\", \"never\" or \"required\"\n",
     ),
     ("ask_hold = '3s'", "tools.t.ask_hold (line 4 of longhaul.toml): no such setting\n"),
     (

@@ -144,10 +144,6 @@ fn read_tool(own: &Section<'_>, name: &str, retry: &RetryPolicy, complaints: &mu
         true => own.take(&key::DESCRIPTION, complaints),
         false => own.need(&key::DESCRIPTION, complaints),
     };
-    if own.find("task_support").is_some_and(|value| value.get_ref().as_str() == Some("required")) {
-        own.refuse("task_support", complaints, "\"required\": MCP tasks are not offered yet");
-        return None;
-    }
     let plain = plain_tool(name, job_type.as_deref().unwrap_or(name));
     let mut tool = Tool {
         title: own.take(&key::TITLE, complaints),

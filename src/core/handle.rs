@@ -12,8 +12,9 @@ use tokio::sync::oneshot;
 use super::disk::{Reserve, Room};
 use super::inbox::{ActRefusal, CellsRefusal, Creation, Inner, ReplayRefusal, Submission, SubmitAnswer};
 use super::pin::PinRefusal;
+use super::sweep::Retention;
 use crate::clock::Clock;
-use crate::job::{Body, Command, Head, JobId, Rules};
+use crate::job::{Body, Command, Head, Job, JobId, Rules, Timestamp};
 use crate::store::{CellChange, Health, Pin};
 
 /// Why the core could not be asked, or did not answer.
@@ -38,12 +39,13 @@ pub(super) struct Signs {
     draining: AtomicBool,
     held: AtomicBool,
     reserve: Reserve,
+    retention: Retention,
     pub clock: Arc<dyn Clock>,
 }
 
 impl Signs {
-    pub fn new(reserve: Reserve, clock: Arc<dyn Clock>) -> Self {
-        Self { draining: AtomicBool::new(false), held: AtomicBool::new(false), reserve, clock }
+    pub fn new(reserve: Reserve, retention: Retention, clock: Arc<dyn Clock>) -> Self {
+        Self { draining: AtomicBool::new(false), held: AtomicBool::new(false), reserve, retention, clock }
     }
 
     /// Whether nothing is committed because the log has no room.
@@ -130,6 +132,11 @@ impl Handle {
     /// How much room this disk has for what the core does.
     pub fn room(&self, disk: &Health) -> Room {
         self.signs.room(disk, 0)
+    }
+
+    /// Until when an ended job is kept, unless a bound on how many takes it sooner; `None` while it has not ended.
+    pub fn kept_until(&self, job: &Job) -> Option<Timestamp> {
+        job.status().is_terminal().then(|| self.signs.retention.of_age(job))
     }
 
     /// From now on jobs go by these rules, and jobs of other types wait until they have some. May block for room in the lane.

@@ -73,6 +73,11 @@ impl Default for Retention {
 }
 
 impl Retention {
+    /// When an ended job comes of age; a bound on how many are kept may take it sooner.
+    pub fn of_age(&self, job: &Job) -> Timestamp {
+        job.updated_at.plus(self.of(&job.spec.job_type).term(job.status() == Status::Failed))
+    }
+
     fn of(&self, job_type: &str) -> &Keep {
         self.types.get(job_type).unwrap_or(&self.plain)
     }
@@ -124,7 +129,7 @@ impl Sweep {
     /// A job has ended: it comes of age some day.
     pub fn ended(&mut self, job: &Job, retention: &Retention) {
         let (job_type, failed) = (&job.spec.job_type, job.status() == Status::Failed);
-        let of_age = job.updated_at.plus(retention.of(job_type).term(failed));
+        let of_age = retention.of_age(job);
         self.due = Some(self.due.map_or(of_age, |due| due.min(of_age)));
         self.fronts.entry((job_type.clone(), failed)).or_default().has_more = true;
     }

@@ -124,7 +124,7 @@ impl Core {
         let (inner_in, inner) = crossbeam_channel::bounded(INNER_MAX);
         let (submit_in, submit) = crossbeam_channel::bounded(SUBMIT_MAX);
         let reserve = Reserve(options.disk_reserve);
-        let signs = Arc::new(Signs::new(reserve, parts.clock.clone()));
+        let signs = Arc::new(Signs::new(reserve, options.retention.clone(), parts.clock.clone()));
         let mut core = Core {
             parts,
             options,

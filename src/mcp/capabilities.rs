@@ -5,6 +5,7 @@
 use serde_json::{Value, json};
 
 use super::era::Revision;
+use super::tasks::modern::EXTENSION;
 use super::{Endpoint, app};
 
 /// The capabilities as one JSON object.
@@ -19,11 +20,18 @@ pub(super) fn offered(endpoint: &Endpoint, revision: Revision) -> Value {
     if endpoint.helpers.is_some() {
         offered["extensions"] = app::capability().into();
     }
-    if !revision.is_modern() {
+    if revision.has_tasks() {
+        // `list` among them: whoever may read a task may list it, and without tokens there is but one who asks, `local`.
+        offered["tasks"] = json!({ "list": {}, "cancel": {}, "requests": { "tools": { "call": {} } } });
+    }
+    if revision.is_modern() {
+        offered["extensions"][EXTENSION] = json!({});
+        if endpoint.events.enabled {
+            endpoint.events.dialect.announce(&mut offered);
+        }
+    } else {
         // In 2026-07-28 log lines need no method, so there is nothing to declare.
         offered["logging"] = json!({});
-    } else if endpoint.events.enabled {
-        endpoint.events.dialect.announce(&mut offered);
     }
     offered
 }

@@ -40,6 +40,14 @@ impl Revision {
         }
     }
 
+    /// Whether its sessions have tasks.
+    pub(super) const fn has_tasks(self) -> bool {
+        match self {
+            Self::November2025 => true,
+            Self::March2025 | Self::June2025 | Self::July2026 => false,
+        }
+    }
+
     /// Whether its streams begin with an id and no data; clients of older revisions stumble over that.
     pub(super) const fn primes(self) -> bool {
         match self {

@@ -16,7 +16,7 @@ use super::rpc::{self, Error, INVALID_PARAMS, INVALID_REQUEST, Kind, METHOD_NOT_
 use super::session::{Abilities, Lookup, Session};
 use super::tools::{self, Call};
 use super::work::Outcome;
-use super::{Endpoint, capabilities, library, refusal, subscriptions};
+use super::{Endpoint, capabilities, library, refusal, subscriptions, tasks};
 use crate::service::Viewer;
 
 /// What clients tell their model about this server.
@@ -130,9 +130,10 @@ pub(super) async fn answer(
         note(message, &session);
         return Reply::Accepted;
     };
-    let call = Call { revision: session.revision, ..call };
+    let (revision, abilities) = (session.revision, session.abilities);
+    let call = Call { revision, abilities, session: Some(&session), ..call };
     let outcome = dispatch(endpoint, message, &session, &call).await;
-    let asker = call.asker(Some(session));
+    let asker = call.asker(Some(session.clone()));
     Reply::of(id, asker, call.token(), outcome)
 }
 
@@ -152,6 +153,9 @@ async fn dispatch(
             endpoint.shown().lists.page(session.revision, session.abilities, message.params.cursor).map(Outcome::Ready)
         }
         "tools/call" => tools::call(endpoint, call).await,
+        task if session.revision.has_tasks() && task.starts_with("tasks/") => {
+            tasks::legacy::answer(endpoint, call, task).await.unwrap_or_else(|| Err(unknown_method(200, task)))
+        }
         other => match library::answer(endpoint, message, call).await {
             Some(answer) => answer.map(Outcome::Ready),
             None => Err(unknown_method(200, other)),

@@ -14,7 +14,7 @@ use super::reply::Members;
 use super::rpc::{self, Error, INVALID_PARAMS};
 use super::session::Abilities;
 use crate::job::Status;
-use crate::service::Tool;
+use crate::service::{TaskSupport, Tool};
 
 /// The page in each revision.
 pub(super) struct Lists {
@@ -59,7 +59,10 @@ impl Lists {
 
 fn page(revision: Revision, tools: &[(&Tool, Part)], shows_apps: bool) -> Vec<u8> {
     let mut json = b"\"tools\":".to_vec();
-    let told = tools.iter().filter(|(_, part)| shows_apps || *part != Part::Own);
+    // A tool that is always a task cannot be called where there are none.
+    let can_be_called =
+        |tool: &Tool| tool.task_support != TaskSupport::Required || revision.has_tasks() || revision.is_modern();
+    let told = tools.iter().filter(|(tool, part)| can_be_called(tool) && (shows_apps || *part != Part::Own));
     let entry = |(tool, part): &(&Tool, Part)| {
         let mut entry = entry(revision, tool);
         if let Some(meta) = part.meta().filter(|_| shows_apps) {
@@ -88,7 +91,16 @@ fn entry(revision: Revision, tool: &Tool) -> Map<String, Value> {
     set("inputSchema", Some(tool.input_schema.clone()));
     set("outputSchema", tool.output_schema.as_ref().and_then(|schema| output(revision, &tool.name, schema)));
     set("annotations", tool.annotations.clone());
+    set("execution", revision.has_tasks().then(|| json!({ "taskSupport": task_support(tool) })));
     entry
+}
+
+fn task_support(tool: &Tool) -> &'static str {
+    match tool.task_support {
+        TaskSupport::Auto => "optional",
+        TaskSupport::Never => "forbidden",
+        TaskSupport::Required => "required",
+    }
 }
 
 /// What a call may answer: the handle or the result. Never the result alone, as any job may outlast its `inline_wait`.

@@ -90,6 +90,7 @@ pub(super) async fn send(endpoint: &Endpoint, head: &Head, least: Level, voice: 
         rpc::push_string(&mut json, logger);
         json.extend_from_slice(b",\"data\":");
         rpc::push_string(&mut json, text);
+        json.extend_from_slice(voice.mark().as_bytes());
         json.extend_from_slice(b"}}");
         voice.say(&json, endpoint.clock.now()).await;
     }

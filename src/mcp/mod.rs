@@ -35,6 +35,7 @@ pub mod occurrences;
 mod params;
 mod pending;
 pub mod prompts;
+mod questions;
 mod ranges;
 mod refusal;
 mod reply;
@@ -47,6 +48,7 @@ mod shown;
 mod standing;
 mod stream;
 mod subscriptions;
+mod tasks;
 mod thread;
 mod tools;
 mod view;
@@ -63,12 +65,14 @@ pub use headers::Headers;
 pub use helpers::{JOBS_MAX, LIST_MAX, TIMEOUT_DEFAULT_MS, TIMEOUT_MAX_MS, is_helper};
 pub use log::LOG_SENT_MAX;
 pub use modern::LIST_TTL_MS;
+pub use params::{dressed, headers_of};
 pub use ranges::{TEXT_DEFAULT, TEXT_MAX, TEXT_MIN};
 pub use result::CONTENT_MAX;
 pub use rpc::ID_MAX;
 pub use session::{SEEN_EVERY, SESSIONS_MAX};
 pub use stream::Stream;
 pub use subscriptions::{SUBSCRIBED_BYTES_MAX, SUBSCRIPTIONS_MAX};
+pub use tasks::{POLL_EVERY_MS, TASKS_PAGE, TOKENS_MAX};
 pub use thread::{EVENT_ID_MAX, THREAD_ID_MAX};
 pub use voice::PROGRESS_EVERY;
 pub use work::SILENT_MAX;
@@ -76,7 +80,7 @@ pub use work::SILENT_MAX;
 use era::{Era, Meta, Revision};
 use reply::Reply;
 use rpc::{Error, INVALID_PARAMS, INVALID_REQUEST, Message, PARSE_ERROR};
-use session::{Lookup, Sessions};
+use session::{Abilities, Lookup, Sessions};
 use shown::{Marks, Shown};
 use tools::Call;
 
@@ -229,7 +233,8 @@ impl Endpoint {
             Err(why) => return unread_meta(message, era, lookup, version, why),
         };
         let (viewer, body) = (&request.viewer, &request.body);
-        let call = Call { revision: Revision::July2026, viewer, body, params: message.params, meta };
+        let (revision, abilities) = (Revision::July2026, Abilities::declared(meta.capabilities));
+        let call = Call { revision, viewer, body, params: message.params, meta, session: None, abilities };
         match era {
             Era::Modern => modern::answer(self, message, request.headers, call).await,
             Era::Handshake => legacy::initialize(self, message, viewer, version, lookup.presence()).await,

@@ -14,10 +14,9 @@ use super::legacy::{INSTRUCTIONS, unknown_method};
 use super::log::Level;
 use super::reply::{Members, Reply};
 use super::rpc::{self, Error, HEADER_MISMATCH, INVALID_PARAMS, Kind, Message, UNSUPPORTED_VERSION};
-use super::session::Abilities;
 use super::tools::{self, Call};
 use super::work::Outcome;
-use super::{Endpoint, capabilities, library, listen, occurrences, params};
+use super::{Endpoint, capabilities, library, listen, occurrences, params, tasks};
 
 /// How long a client may keep `tools/list` and `server/discover`, in milliseconds: they change with a restart only.
 pub const LIST_TTL_MS: u64 = 300_000;
@@ -50,16 +49,18 @@ async fn dispatch(
     match &*message.method {
         "server/discover" => Ok(discover(endpoint).into()),
         "tools/list" => {
-            let abilities = Abilities::declared(call.meta.capabilities);
-            endpoint.shown().lists.page(Revision::July2026, abilities, message.params.cursor).map(Outcome::Ready)
+            endpoint.shown().lists.page(Revision::July2026, call.abilities, message.params.cursor).map(Outcome::Ready)
         }
         "subscriptions/listen" => {
             let id = message.id().unwrap_or_default();
-            listen::listen(endpoint, call.viewer, id, message).await
+            listen::listen(endpoint, call, id, message).await
         }
         "tools/call" => {
             params::check(endpoint, call, headers)?;
             tools::call(endpoint, call).await
+        }
+        task if task.starts_with("tasks/") => {
+            tasks::modern::answer(endpoint, call, task).await.unwrap_or_else(|| Err(unknown_method(404, task)))
         }
         events if events.starts_with("events/") => {
             occurrences::answer(endpoint, call.viewer, message, headers, &call.meta).await

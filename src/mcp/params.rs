@@ -5,6 +5,8 @@
 use std::collections::{HashMap, HashSet};
 use std::sync::Arc;
 
+use base64::Engine;
+use base64::engine::general_purpose::STANDARD;
 use serde_json::Value;
 
 use super::Endpoint;
@@ -80,6 +82,30 @@ pub(super) fn check(endpoint: &Endpoint, call: &Call<'_>, headers: &dyn Headers)
     bound.iter().try_for_each(|bound| agree(bound, &arguments, headers))
 }
 
+/// The headers that a call with these arguments has to carry, for who writes them to a server.
+pub fn headers_of(schema: &Value, arguments: &Value) -> Vec<(String, String)> {
+    let own = |bound: Bound| {
+        let value = match bound.path.iter().try_fold(arguments, |value, name| value.get(name))? {
+            Value::String(text) => dressed(text),
+            Value::Bool(flag) => flag.to_string(),
+            Value::Number(number) => number.to_string(),
+            Value::Null | Value::Array(_) | Value::Object(_) => return None,
+        };
+        Some((bound.header, value))
+    };
+    of_schema("", schema).into_iter().filter_map(own).collect()
+}
+
+/// As a header can hold it: what is not plain text, or looks like Base64's dress, is put into that.
+pub fn dressed(text: &str) -> String {
+    let is_plain = text.bytes().all(|byte| (0x20..0x7f).contains(&byte)) && text.trim() == text;
+    if is_plain && !text.starts_with("=?base64?") {
+        text.to_owned()
+    } else {
+        format!("=?base64?{}?=", STANDARD.encode(text))
+    }
+}
+
 fn agree(bound: &Bound, arguments: &Value, headers: &dyn Headers) -> Result<(), Error> {
     let found = bound.path.iter().try_fold(arguments, |value, name| value.get(name));
     let expected = match found {
@@ -141,5 +167,15 @@ mod tests {
         assert!(!check(r#"{"count":7}"#, &[("mcp-param-count", b"8")]));
         assert!(check(r#"{"inner":{"flag":true}}"#, &[("mcp-param-flag", b"true")]));
         assert!(!check(r#"{"inner":{"flag":true}}"#, &[("mcp-param-flag", b"1")]));
+
+        // Who writes headers by the same rules is always believed.
+        for arguments in
+            [r#"{"region":" grüße ","count":7}"#, r#"{"region":"=?base64?x","inner":{"flag":false}}"#, "{}"]
+        {
+            let arguments = serde_json::from_str(arguments).expect("is JSON");
+            let written = headers_of(&schema, &arguments);
+            let written: Vec<_> = written.iter().map(|(name, value)| (name.as_str(), value.as_bytes())).collect();
+            assert!(bound.iter().all(|bound| agree(bound, &arguments, &List(&written)).is_ok()), "{written:?}");
+        }
     }
 }

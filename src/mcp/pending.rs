@@ -32,7 +32,8 @@ impl Pending {
     /// A request that is taken up again on another stream.
     pub(super) fn resumed(thread: Thread, session: Arc<Session>, viewer: Viewer) -> Self {
         let Thread { id, token, waits, .. } = thread;
-        let asker = Asker { viewer, revision: session.revision, session: Some(session), level: None };
+        let (revision, abilities) = (session.revision, session.abilities);
+        let asker = Asker { viewer, revision, session: Some(session), abilities, level: None };
         let own = |raw: Box<serde_json::value::RawValue>| raw.get().into();
         Self { id: own(id), token: token.map(own), asker, work: Work::of(waits) }
     }
@@ -45,7 +46,7 @@ impl Pending {
     /// A stream of what there is to tell, the answer last.
     pub(super) fn stream(self, endpoint: &Arc<Endpoint>, is_resumed: bool) -> Stream {
         let (outlet, endpoint) = (Outlet::default(), endpoint.clone());
-        let voice = Voice::new(outlet.clone(), self.token.as_deref());
+        let voice = Voice::new(outlet.clone(), self.token.as_deref()).about(self.work.waits.task());
         Stream::new(outlet, async move {
             let mut voice = self.on_thread(voice);
             if is_resumed {

@@ -37,6 +37,15 @@ pub(super) fn of_call(refused: &Refused, revision: Revision) -> Result<Members, 
     }
 }
 
+/// The same of a call that asked for a task: a result is nothing that its client waits for.
+pub(super) fn of_task(refused: &Refused) -> Error {
+    match of_call(refused, Revision::June2025) {
+        // Before 2025-11-25 every refusal of a call is an error.
+        Ok(_) => internal(refused),
+        Err(error) => error,
+    }
+}
+
 /// Arguments that do not fit the tool.
 pub(super) fn misfit(violations: &[Violation]) -> String {
     lines(

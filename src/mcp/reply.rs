@@ -27,6 +27,8 @@ pub(super) struct Members {
     pub structured: Option<Vec<u8>>,
     /// Named in `_meta["longhaul/jobId"]`.
     pub job: Option<JobId>,
+    /// Further members of `_meta`.
+    pub meta: Vec<u8>,
 }
 
 impl Members {
@@ -50,6 +52,31 @@ impl Members {
         self.job = Some(job);
         self
     }
+
+    /// The same, as the outcome of the task that its job is (2025-11-25).
+    #[must_use]
+    pub(super) fn related(mut self) -> Self {
+        self.meta = self.job.map(related_task).unwrap_or_default().into_bytes();
+        self
+    }
+
+    /// Adds what a tool result holds, without braces and `_meta`.
+    pub(super) fn push(&self, out: &mut Vec<u8>, revision: Revision) {
+        if !self.json.is_empty() {
+            comma(out);
+            out.extend_from_slice(&self.json);
+        }
+        if let Some(structured) = self.structured.as_ref().filter(|_| revision.is_structured()) {
+            comma(out);
+            out.extend_from_slice(b"\"structuredContent\":");
+            out.extend_from_slice(structured);
+        }
+    }
+}
+
+/// What marks a message as one about a task (2025-11-25): a member of `_meta`.
+pub(super) fn related_task(task: JobId) -> String {
+    format!("\"io.modelcontextprotocol/related-task\":{{\"taskId\":\"{task}\"}}")
 }
 
 /// Adds the `content` of one text.
@@ -93,8 +120,8 @@ impl Reply {
     pub(super) fn of(id: &str, asker: Asker, token: Option<&str>, outcome: Result<Outcome, rpc::Error>) -> Self {
         match outcome {
             Ok(Outcome::Ready(members)) => Self::result(id, asker.revision, &members),
-            Ok(Outcome::Waiting(work)) => {
-                let (id, token) = (id.into(), token.map(Into::into));
+            Ok(Outcome::Waiting(mut work)) => {
+                let (id, token) = (id.into(), token.map(Into::into).or(work.token.take()));
                 Self::Pending(Box::new(Pending { id, token, asker, work }))
             }
             Ok(Outcome::Stream(stream)) => Self::Stream(id.into(), stream),
@@ -162,16 +189,8 @@ pub(super) fn result(id: &str, revision: Revision, members: &Members) -> Vec<u8>
     if revision.is_modern() && !members.json.starts_with(b"\"resultType\":") {
         out.extend_from_slice(b"\"resultType\":\"complete\"");
     }
-    if !members.json.is_empty() {
-        comma(&mut out);
-        out.extend_from_slice(&members.json);
-    }
-    if let Some(structured) = members.structured.as_ref().filter(|_| revision.is_structured()) {
-        comma(&mut out);
-        out.extend_from_slice(b"\"structuredContent\":");
-        out.extend_from_slice(structured);
-    }
-    if revision.is_modern() || members.job.is_some() {
+    members.push(&mut out, revision);
+    if revision.is_modern() || members.job.is_some() || !members.meta.is_empty() {
         comma(&mut out);
         out.extend_from_slice(b"\"_meta\":{");
         if revision.is_modern() {
@@ -182,6 +201,10 @@ pub(super) fn result(id: &str, revision: Revision, members: &Members) -> Vec<u8>
             comma(&mut out);
             out.extend_from_slice(b"\"longhaul/jobId\":");
             rpc::push_value(&mut out, &job);
+        }
+        if !members.meta.is_empty() {
+            comma(&mut out);
+            out.extend_from_slice(&members.meta);
         }
         out.push(b'}');
     }

@@ -29,9 +29,9 @@ pub(super) async fn of_job(endpoint: &Endpoint, revision: Revision, head: &Arc<H
             let members = completed(endpoint, revision, head, completion).await;
             members.map_err(|refused| refusal::internal(&refused))
         }
-        State::Failed { .. } => match &head.job.error {
-            Some(last) if is_protocol_error(last) => Err(protocol_error(last)),
-            Some(_) | None => Ok(Members::complaint(&why_failed(head)).about(id)),
+        State::Failed { .. } => match error_of(head) {
+            Some(error) => Err(error),
+            None => Ok(Members::complaint(&why_failed(head)).about(id)),
         },
         State::Canceled { .. } => Ok(Members::complaint(&why_canceled(head)).about(id)),
     }
@@ -58,6 +58,12 @@ pub(super) fn why_canceled(head: &Head) -> String {
         | State::Completed(_)
         | State::Failed { .. } => String::new(),
     }
+}
+
+/// The JSON-RPC error that the handler asked for, if the job failed by one.
+pub(super) fn error_of(head: &Head) -> Option<Error> {
+    let last = head.job.error.as_ref().filter(|_| matches!(head.job.state, State::Failed { .. }))?;
+    is_protocol_error(last).then(|| protocol_error(last))
 }
 
 fn is_protocol_error(last: &LastError) -> bool {
@@ -116,7 +122,7 @@ async fn completed(
     if completion.is_error {
         json.extend_from_slice(b",\"isError\":true");
     }
-    Ok(Members { json, structured, job: Some(id) })
+    Ok(Members { json, structured, ..Members::default() }.about(id))
 }
 
 /// Adds a link to the result as a resource, and ends the content.

@@ -23,6 +23,8 @@ pub(super) const INTERNAL_ERROR: i64 = -32603;
 pub(super) const RESOURCE_NOT_FOUND: i64 = -32002;
 /// 2026-07-28: headers contradict the body.
 pub(super) const HEADER_MISMATCH: i64 = -32020;
+/// 2026-07-28: the request has to declare something that its client can do.
+pub(super) const MISSING_CAPABILITY: i64 = -32021;
 /// 2026-07-28: the version is not spoken here.
 pub(super) const UNSUPPORTED_VERSION: i64 = -32022;
 
@@ -142,6 +144,10 @@ pub(super) struct Params<'a> {
     pub uri: Option<&'a RawValue>,
     /// Of a retry that brings what was asked for (2026-07-28).
     pub input_responses: Option<&'a RawValue>,
+    /// Of such a retry: what it was given with the questions.
+    pub request_state: Option<&'a RawValue>,
+    /// Of a `tools/call` that is to be a task (2025-11-25).
+    pub task: Option<&'a RawValue>,
     /// Of `tasks/*`.
     pub task_id: Option<&'a RawValue>,
 }
@@ -246,6 +252,10 @@ enum Param {
     Uri,
     #[serde(rename = "inputResponses")]
     InputResponses,
+    #[serde(rename = "requestState")]
+    RequestState,
+    #[serde(rename = "task")]
+    Task,
     #[serde(rename = "taskId")]
     TaskId,
     #[serde(other)]
@@ -276,6 +286,8 @@ impl<'de> Visitor<'de> for ParamsVisitor {
                 Param::ProtocolVersion => (&mut params.protocol_version, "protocolVersion"),
                 Param::Uri => (&mut params.uri, "uri"),
                 Param::InputResponses => (&mut params.input_responses, "inputResponses"),
+                Param::RequestState => (&mut params.request_state, "requestState"),
+                Param::Task => (&mut params.task, "task"),
                 Param::TaskId => (&mut params.task_id, "taskId"),
                 Param::Other => {
                     map.next_value::<IgnoredAny>()?;

@@ -17,6 +17,7 @@ use super::calls::{CallInFlight, Calls};
 use super::era::{Presence, Revision};
 use super::log::Level;
 use super::subscriptions::Subscriptions;
+use super::tasks::Tokens;
 use crate::clock::Clock;
 use crate::job::{Millis, Timestamp};
 use crate::service::CellChange;
@@ -53,6 +54,8 @@ pub(super) struct Session {
     end: Notify,
     /// Its requests that are being answered.
     pub calls: Calls,
+    /// The progress tokens of its calls that became tasks.
+    pub tokens: Tokens,
     seen: AtomicI64,
     saved: AtomicI64,
     ended: AtomicBool,
@@ -66,6 +69,8 @@ pub(super) struct Abilities {
     pub elicitation: bool,
     /// It shows apps (`extensions["io.modelcontextprotocol/ui"]`).
     pub ui: bool,
+    /// It takes tasks in the place of results (`extensions["io.modelcontextprotocol/tasks"]`; 2026-07-28 alone).
+    pub tasks: bool,
 }
 
 impl Abilities {
@@ -74,7 +79,11 @@ impl Abilities {
         let has = |pointer: &str| capabilities.pointer(pointer).is_some_and(serde_json::Value::is_object);
         // A client that names the one form of questions has not the other.
         let asks_by_form = has("/elicitation/form") || !has("/elicitation/url");
-        Self { elicitation: has("/elicitation") && asks_by_form, ui: app::is_shown_by(capabilities) }
+        Self {
+            elicitation: has("/elicitation") && asks_by_form,
+            ui: app::is_shown_by(capabilities),
+            tasks: has("/extensions/io.modelcontextprotocol~1tasks"),
+        }
     }
 
     /// As the envelope of 2026-07-28 declares them; none if it does not.
@@ -179,6 +188,7 @@ impl Sessions {
             standing: Mutex::default(),
             end: Notify::new(),
             calls: Calls::default(),
+            tokens: Tokens::default(),
             seen: AtomicI64::new(now.0),
             saved: AtomicI64::new(now.0),
             ended: AtomicBool::new(false),
@@ -315,6 +325,7 @@ fn revive(name: &str, value: &[u8], now: Timestamp, seen_every: Millis) -> Optio
         standing: Mutex::default(),
         end: Notify::new(),
         calls: Calls::default(),
+        tokens: Tokens::default(),
         seen: AtomicI64::new(seen),
         saved: AtomicI64::new(cell.seen),
         ended: AtomicBool::new(false),

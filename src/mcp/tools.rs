@@ -13,12 +13,12 @@ use super::era::{Meta, Revision};
 use super::leash::Leash;
 use super::log::Level;
 use super::reply::Members;
-use super::rpc::{self, Error, INVALID_PARAMS, Params};
-use super::session::Session;
+use super::rpc::{self, Error, INVALID_PARAMS, METHOD_NOT_FOUND, Params};
+use super::session::{Abilities, Session};
 use super::work::{Asker, Outcome, Waits, Work};
-use super::{Endpoint, helpers, refusal};
-use crate::job::{Head, JobId, Status};
-use crate::service::{Refused, Submit, Submitted, Tool, Viewer};
+use super::{Endpoint, helpers, refusal, tasks};
+use crate::job::{Head, Status};
+use crate::service::{Refused, Submit, Submitted, TaskSupport, Tool, Viewer};
 
 /// One `tools/call`.
 #[derive(Clone, Copy)]
@@ -33,6 +33,10 @@ pub(super) struct Call<'a> {
     pub params: Params<'a>,
     /// As written.
     pub meta: Meta<'a>,
+    /// The session, in the revisions that have them.
+    pub session: Option<&'a Session>,
+    /// What the client can do.
+    pub abilities: Abilities,
 }
 
 impl<'a> Call<'a> {
@@ -59,7 +63,8 @@ impl<'a> Call<'a> {
 
     /// Who waits for the answer.
     pub(super) fn asker(&self, session: Option<Arc<Session>>) -> Asker {
-        Asker { viewer: self.viewer.clone(), revision: self.revision, session, level: self.level() }
+        let (viewer, revision, abilities) = (self.viewer.clone(), self.revision, self.abilities);
+        Asker { viewer, revision, session, abilities, level: self.level() }
     }
 
     /// The progress token as written; anything but a string or an integer is none.
@@ -96,13 +101,53 @@ pub(super) async fn call(endpoint: &Endpoint, call: &Call<'_>) -> Result<Outcome
     }
     match &endpoint.helpers {
         Some(catalogue) if catalogue.named(&name).is_some() => {
+            is_task_wanted(call, &name, TaskSupport::Never)?;
             helpers::call(endpoint, catalogue, call, &name, arguments).await
         }
         Some(_) | None => Err(unknown(endpoint, &name)),
     }
 }
 
+/// In what form a call hands out a job that has not ended.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum Form {
+    Handle,
+    LegacyTask,
+    ModernTask,
+}
+
+/// The table of contract 6.
+fn form(call: &Call<'_>, tool: &Tool) -> Result<Form, Error> {
+    if !call.revision.is_modern() {
+        let is_task = is_task_wanted(call, &tool.name, tool.task_support)?;
+        return Ok(if is_task { Form::LegacyTask } else { Form::Handle });
+    }
+    match tool.task_support {
+        TaskSupport::Auto if call.abilities.tasks => Ok(Form::ModernTask),
+        TaskSupport::Auto | TaskSupport::Never => Ok(Form::Handle),
+        TaskSupport::Required => tasks::modern::declared(call).map(|()| Form::ModernTask),
+    }
+}
+
+/// Whether a session's call asks for a task.
+///
+/// # Errors
+/// -32601 if the tool does not allow what it asks for; -32602 if that makes no sense.
+fn is_task_wanted(call: &Call<'_>, name: &str, support: TaskSupport) -> Result<bool, Error> {
+    let is_wanted = call.revision.has_tasks() && tasks::legacy::is_wanted(call.params.task)?;
+    let refuse = |what: &str| Err(Error::answered(METHOD_NOT_FOUND, format!("the tool {name} {what}")));
+    match (support, is_wanted) {
+        (TaskSupport::Auto | TaskSupport::Never, false) => Ok(false),
+        (TaskSupport::Auto | TaskSupport::Required, true) => Ok(true),
+        (TaskSupport::Never, true) => refuse("cannot be called as a task: leave out params.task"),
+        (TaskSupport::Required, false) => {
+            refuse("can only be called as a task: add params.task in a session of 2025-11-25")
+        }
+    }
+}
+
 async fn start(endpoint: &Endpoint, call: &Call<'_>, tool: &Tool, arguments: &str) -> Result<Outcome, Error> {
+    let form = form(call, tool)?;
     let submit = Submit {
         job_type: tool.job_type.to_string(),
         payload: slice(call.body, arguments),
@@ -114,39 +159,56 @@ async fn start(endpoint: &Endpoint, call: &Call<'_>, tool: &Tool, arguments: &st
     if call.revision.is_modern() && submit.key.is_none() && !tool.derive_key {
         let mut leash = Leash::new(&endpoint.service, call.viewer, submit);
         let submitted = leash.submitted().await;
-        return answer(endpoint, call, tool, submitted, Some(leash));
+        return answer(endpoint, call, (tool, form), submitted, Some(leash));
     }
     let submitted = endpoint.service.submit(call.viewer, submit).await;
-    answer(endpoint, call, tool, submitted, None)
+    answer(endpoint, call, (tool, form), submitted, None)
 }
 
 fn answer(
     endpoint: &Endpoint,
     call: &Call<'_>,
-    tool: &Tool,
+    (tool, form): (&Tool, Form),
     submitted: Result<Submitted, Refused>,
     mut leash: Option<Leash>,
 ) -> Result<Outcome, Error> {
     let head = match submitted {
         Ok(submitted) => submitted.head,
+        Err(refused) if form == Form::LegacyTask => return Err(refusal::of_task(&refused)),
         Err(refused) => return refusal::of_call(&refused, call.revision).map(Outcome::Ready),
     };
-    if tool.inline_wait.0 == 0 {
-        leash.iter_mut().for_each(Leash::release);
-        return Ok(handle(endpoint, &head).into());
+    let is_at_once = tool.inline_wait.0 == 0 || tool.task_support == TaskSupport::Required;
+    let handed_out = match form {
+        Form::LegacyTask => tasks::legacy::created(endpoint, call, &head),
+        Form::ModernTask if is_at_once => tasks::modern::created(endpoint, &head),
+        Form::Handle if is_at_once => handle(endpoint, &head),
+        Form::ModernTask | Form::Handle => {
+            let until = endpoint.clock.now().plus(tool.inline_wait);
+            return Ok(Outcome::Waiting(Work { leash, ..Work::of(Waits::Call(head.job.id(), until.0)) }));
+        }
+    };
+    leash.iter_mut().for_each(Leash::release);
+    Ok(handed_out.into())
+}
+
+/// What is answered for a job that goes on: a task where the client takes one, else its handle.
+pub(super) fn unfinished(endpoint: &Endpoint, asker: &Asker, head: &Head) -> Members {
+    let catalogue = endpoint.service.catalogue();
+    let is_never =
+        catalogue.of_type(&head.job.spec.job_type).is_some_and(|tool| tool.task_support == TaskSupport::Never);
+    if asker.revision.is_modern() && asker.abilities.tasks && !is_never {
+        return tasks::modern::created(endpoint, head);
     }
-    let until = endpoint.clock.now().plus(tool.inline_wait);
-    Ok(Outcome::Waiting(Work { waits: Waits::Call(head.job.id(), until.0), leash }))
+    handle(endpoint, head)
 }
 
 /// What is answered while, or although, there is more to learn about the job.
 pub(super) fn handle(endpoint: &Endpoint, head: &Head) -> Members {
-    let (id, status) = (head.job.id(), head.job.status());
-    let message = next_step(endpoint, id, status);
+    let message = next_step(endpoint, head);
     let mut structured = Vec::with_capacity(message.len() + 2 * endpoint.links.base.len() + 300);
     push_handle(&mut structured, endpoint, head, &message);
     structured.push(b'}');
-    Members { structured: Some(structured), ..Members::text(&message) }.about(id)
+    Members { structured: Some(structured), ..Members::text(&message) }.about(head.job.id())
 }
 
 /// Adds the handle's object, without its closing brace.
@@ -165,7 +227,8 @@ pub(super) fn push_handle(json: &mut Vec<u8>, endpoint: &Endpoint, head: &Head, 
 }
 
 /// What the model should do with a job that it was handed.
-fn next_step(endpoint: &Endpoint, id: JobId, status: Status) -> String {
+pub(super) fn next_step(endpoint: &Endpoint, head: &Head) -> String {
+    let (id, status) = (head.job.id(), head.job.status());
     let name = status.name();
     if endpoint.helpers.is_none() {
         return format!("The job {id} is {name}. Its state is at {}.", endpoint.links.status_url(id));

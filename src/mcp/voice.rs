@@ -5,9 +5,10 @@
 
 use std::time::Duration;
 
+use super::reply::related_task;
 use super::rpc;
 use super::stream::Outlet;
-use crate::job::{Head, Progress, Timestamp};
+use crate::job::{Head, JobId, Progress, Timestamp};
 
 /// Somebody who sent a progress token hears from a wait at least so often (cases 29: clients give up after 60 s of silence).
 pub const PROGRESS_EVERY: Duration = Duration::from_secs(10);
@@ -22,6 +23,8 @@ pub(super) struct Voice {
     thread: Option<Thread>,
     /// The progress token as written.
     token: Option<Box<str>>,
+    /// The task that everything is about.
+    task: Option<JobId>,
     /// The last number that was told.
     told: Option<f64>,
 }
@@ -35,12 +38,19 @@ struct Thread {
 impl Voice {
     /// Says nothing: the answer is all that the client takes.
     pub(super) fn mute() -> Self {
-        Self { outlet: None, thread: None, token: None, told: None }
+        Self { outlet: None, thread: None, token: None, task: None, told: None }
     }
 
     /// Speaks through this outlet.
     pub(super) fn new(outlet: Outlet, token: Option<&str>) -> Self {
         Self { outlet: Some(outlet), token: token.map(Into::into), ..Self::mute() }
+    }
+
+    /// The same, about this task.
+    #[must_use]
+    pub(super) fn about(mut self, task: Option<JobId>) -> Self {
+        self.task = task;
+        self
     }
 
     /// The same, with event ids that begin with `prefix`.
@@ -55,6 +65,16 @@ impl Voice {
     pub(super) fn resumed(mut self, head: &Head) -> Self {
         self.told = Some(steps(head.job.progress.as_deref()).0);
         self
+    }
+
+    /// Whether anybody listens.
+    pub(super) fn is_heard(&self) -> bool {
+        self.outlet.is_some()
+    }
+
+    /// The last of a notification's `params`, with the comma before it: what marks it as one about the task, if there is one.
+    pub(super) fn mark(&self) -> String {
+        self.task.map(|task| format!(",\"_meta\":{{{}}}", related_task(task))).unwrap_or_default()
     }
 
     /// How long a wait may stay silent.
@@ -107,6 +127,7 @@ impl Voice {
         }
         json.extend_from_slice(b",\"message\":");
         rpc::push_string(&mut json, message);
+        json.extend_from_slice(self.mark().as_bytes());
         json.extend_from_slice(b"}}");
         self.told = Some(value);
         self.say(&json, now).await;

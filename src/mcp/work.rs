@@ -15,11 +15,11 @@ use super::leash::Leash;
 use super::log::Level;
 use super::reply::Members;
 use super::rpc::Error;
-use super::session::Session;
+use super::session::{Abilities, Session};
 use super::stream::Stream;
-use super::tools::handle;
+use super::tools::unfinished;
 use super::voice::Voice;
-use super::{Endpoint, log, refusal, result};
+use super::{Endpoint, log, refusal, result, tasks};
 use crate::job::{Head, JobId, Timestamp};
 use crate::service::Viewer;
 
@@ -51,13 +51,15 @@ pub(super) struct Asker {
     pub revision: Revision,
     /// The session, in the revisions that have them.
     pub session: Option<Arc<Session>>,
+    /// What the client can do.
+    pub abilities: Abilities,
     /// 2026-07-28: the client wants log lines from this level on.
     pub level: Option<Level>,
 }
 
 impl Asker {
     /// From which level on log lines are sent.
-    fn level(&self) -> Option<Level> {
+    pub(super) fn level(&self) -> Option<Level> {
         self.session.as_ref().map_or(self.level, |session| session.level())
     }
 }
@@ -68,6 +70,8 @@ pub(super) struct Work {
     pub waits: Waits,
     /// Gives the job up with the request, where the revision says so.
     pub leash: Option<Leash>,
+    /// Under which token progress is told if the request brought none.
+    pub token: Option<Box<str>>,
 }
 
 /// For what an answer waits. Written into the event ids of resumable streams.
@@ -79,6 +83,12 @@ pub(super) enum Waits {
     /// `wait_for_jobs`.
     #[serde(rename = "w")]
     Jobs(Watch),
+    /// `tasks/result` of 2025-11-25.
+    #[serde(rename = "r")]
+    Result(JobId),
+    /// `tasks/cancel` of 2025-11-25: until the job has ended.
+    #[serde(rename = "x")]
+    Cancel(JobId),
 }
 
 impl Waits {
@@ -90,6 +100,8 @@ impl Waits {
         match self {
             Self::Call(job, until) => call(endpoint, asker, voice, *job, Timestamp(*until)).await,
             Self::Jobs(watch) => watch.run(endpoint, asker, voice).await,
+            Self::Result(job) => tasks::legacy::await_result(endpoint, asker, voice, *job).await,
+            Self::Cancel(job) => tasks::legacy::await_cancel(endpoint, asker, *job).await,
         }
     }
 
@@ -101,15 +113,24 @@ impl Waits {
                 let _ =
                     endpoint.service.cancel(&asker.viewer, *job, Some("the client canceled the request".into())).await;
             }
-            Self::Jobs(_) => {}
+            // A task is canceled by `tasks/cancel` alone.
+            Self::Jobs(_) | Self::Result(_) | Self::Cancel(_) => {}
         }
     }
 
-    /// The job that it is about, if it is one.
+    /// The job whose progress is told, if it is one.
     pub(super) fn job(&self) -> Option<JobId> {
         match self {
-            Self::Call(job, _) => Some(*job),
-            Self::Jobs(_) => None,
+            Self::Call(job, _) | Self::Result(job) => Some(*job),
+            Self::Jobs(_) | Self::Cancel(_) => None,
+        }
+    }
+
+    /// The task that every message on the way is about.
+    pub(super) fn task(&self) -> Option<JobId> {
+        match self {
+            Self::Result(job) => Some(*job),
+            Self::Call(..) | Self::Jobs(_) | Self::Cancel(_) => None,
         }
     }
 }
@@ -117,7 +138,7 @@ impl Waits {
 impl Work {
     /// A wait that gives nothing up when it is dropped.
     pub(super) fn of(waits: Waits) -> Self {
-        Self { waits, leash: None }
+        Self { waits, leash: None, token: None }
     }
 
     /// As `Waits::run`; then whoever asked has what was asked for, and nothing is given up any more.
@@ -156,19 +177,19 @@ async fn call(
         }
         let left = deadline.saturating_duration_since(Instant::now());
         if left.is_zero() {
-            return Ok(handle(endpoint, &head));
+            return Ok(unfinished(endpoint, asker, &head));
         }
         voice.progress(&head, endpoint.clock.now()).await;
         // The job is durable: whatever the wait runs into, its handle is the truth.
-        match next(endpoint, asker, &head, left.min(voice.patience())).await {
+        match moved_on(endpoint, asker, &head, left.min(voice.patience())).await {
             Ok(newer) => head = newer.unwrap_or(head),
-            Err(_) => return Ok(handle(endpoint, &head)),
+            Err(_) => return Ok(unfinished(endpoint, asker, &head)),
         }
     }
 }
 
 /// The job once it has moved on; `None` if it did not within `at_most`.
-async fn next(
+pub(super) async fn moved_on(
     endpoint: &Endpoint,
     asker: &Asker,
     head: &Head,

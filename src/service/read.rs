@@ -9,7 +9,7 @@ use serde_json::value::RawValue;
 use super::answer::open_questions;
 use super::{Bodies, Detail, JobView, Links, RESULT_INLINE_MAX, Refused, Service, Viewer};
 use crate::events::{Filter, Page, Published, Scope, Start, Tail};
-use crate::job::{BodyRef, Head, JobId, State};
+use crate::job::{BodyRef, Head, JobId, State, Timestamp};
 use crate::store::{self, Listing, Query, Store};
 
 /// Most jobs that one list holds (contract 5).
@@ -30,6 +30,11 @@ impl Service {
             None => self.ask(move |store| store.job(id)).await?.map_err(|error| self.failed(&error))?,
         };
         head.filter(|head| viewer.sees(&head.job.spec.owner)).ok_or(Refused::NoSuchJob)
+    }
+
+    /// Until when an ended job is kept, unless `retention.max_jobs` takes it sooner; `None` while it has not ended.
+    pub fn kept_until(&self, head: &Head) -> Option<Timestamp> {
+        self.core.kept_until(&head.job)
     }
 
     /// Jobs newest first, unfinished and ended merged, restricted to what the viewer sees. Stable under inserts.

@@ -8,14 +8,16 @@ use serde_json::Value;
 use super::Violation;
 use crate::job::{Millis, Rules};
 
-/// Whether a call becomes an MCP task (contract 6). `required` cannot be configured until tasks are declared.
+/// Whether a call becomes an MCP task (contract 6).
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub enum TaskSupport {
-    /// A handle, or the result within `inline_wait`.
+    /// A task for clients that know tasks; for others the result within `inline_wait`, else a handle.
     #[default]
     Auto,
-    /// The same, and never a task.
+    /// Never a task.
     Never,
+    /// Always a task: clients that know none cannot call it.
+    Required,
 }
 
 /// One configured tool. One tool per type.

@@ -1,13 +1,100 @@
 #!/usr/bin/env bash
-# Runs the SDK clients against a server that is already up: tests/clients/run.sh http://127.0.0.1:7450
-# Installs what they need beside them (node 20, python 3.10 or newer). Exits non-zero if either finds anything not as promised.
+# Runs real MCP clients, each against a server of its own that it may kill: tests/clients/run.sh BINARY [CLIENT…]
+# Needs node 20, python 3.10, curl and cargo; installs the clients as their lock files say. The first promise that is not
+# kept ends it. At the end it prints what which client has shown, and docs/clients.md has to say the same.
 set -euo pipefail
-url=${1:?usage: run.sh URL}
-here=$(cd "$(dirname "${BASH_SOURCE[0]}")" && pwd)
+binary=$(realpath "${1:?usage: run.sh BINARY [CLIENT…]}")
+shift
+cd "$(dirname "${BASH_SOURCE[0]}")"
+run=$(mktemp -d)
+export LONGHAUL_BINARY=$binary LONGHAUL_RUN=$run PYTHONDONTWRITEBYTECODE=1
+supervisor=""
 
-(cd "$here/typescript" && npm ci --no-audit --no-fund --loglevel=error && node check.mjs "$url")
+# As often as a client kills it, the server starts again where it was. Ends when it ends otherwise.
+supervise() {
+  local listen=127.0.0.1:0 code
+  for _ in $(seq 20); do
+    "$binary" serve --config server.toml --listen "$listen" --data-dir "$run/data" >>"$run/log" 2>&1 &
+    echo $! >"$run/pid.new" && mv "$run/pid.new" "$run/pid"
+    code=0
+    # Bash's own word about what was killed says nothing new.
+    wait $! 2>/dev/null || code=$?
+    [ "$code" -eq 137 ] || break
+    listen=$(grep -om1 '127.0.0.1:[0-9]*' "$run/log")
+  done
+  return "$code"
+}
 
-venv="$here/python/.venv"
-[ -x "$venv/bin/python" ] || python3 -m venv "$venv"
-"$venv/bin/python" -m pip install --quiet --disable-pip-version-check -r "$here/python/requirements.txt"
-"$venv/bin/python" "$here/python/check.py" "$url"
+start_server() {
+  rm -rf "${run:?}"/*
+  supervise &
+  supervisor=$!
+  for _ in $(seq 600); do
+    if LONGHAUL_URL=$(grep -om1 'http://[0-9.:]*' "$run/log" 2>/dev/null); then
+      export LONGHAUL_URL
+      return
+    fi
+    sleep 0.05
+  done
+  cat "$run/log"
+  return 1
+}
+
+# A server that is asked to end does so, with status 0.
+end_server() {
+  local code=0
+  [ -n "$supervisor" ] || return 0
+  kill -TERM "$(cat "$run/pid")" 2>/dev/null || true
+  wait "$supervisor" || code=$?
+  supervisor=""
+  [ "$code" -eq 0 ] || echo "the server ended with status $code"
+  return "$code"
+}
+
+finish() {
+  local code=$?
+  if [ "$code" -ne 0 ] && [ -e "$run/log" ]; then tail -n 40 "$run/log"; fi
+  end_server || true
+  rm -rf "$run"
+  exit "$code"
+}
+trap finish EXIT
+trap 'exit 130' INT
+trap 'exit 143' TERM
+
+python=python/.venv/bin/python
+install() {
+  case $1 in
+    typescript) (cd typescript && npm ci --no-audit --no-fund --loglevel=error) ;;
+    python)
+      [ -x "$python" ] || python3 -m venv python/.venv
+      "$python" -m pip install --quiet --disable-pip-version-check --no-deps -r python/requirements.txt
+      ;;
+    rmcp) cargo build --quiet --locked --manifest-path rmcp/Cargo.toml --target-dir rmcp/target ;;
+  esac
+}
+
+client() {
+  case $1 in
+    typescript-1) node typescript/sdk1.mjs ;;
+    typescript-2) node typescript/sdk2.mjs ;;
+    python-2) "$python" python/sdk2.py ;;
+    fastmcp) "$python" python/fast.py ;;
+    rmcp) rmcp/target/debug/longhaul-rmcp-check ;;
+  esac
+}
+
+told=$(mktemp)
+clients=("$@")
+[ "${#clients[@]}" -gt 0 ] || clients=(typescript-1 typescript-2 python-2 fastmcp)
+installed=" "
+for name in "${clients[@]}"; do
+  needs=${name%-*}
+  [ "$needs" != fastmcp ] || needs=python
+  [[ $installed == *" $needs "* ]] || install "$needs"
+  installed+="$needs "
+  start_server
+  client "$name" | tee -a "$told"
+  end_server
+done
+python3 table.py "$told" ../../docs/clients.md

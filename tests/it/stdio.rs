@@ -11,6 +11,7 @@ use crate::support::server::{Server, binary};
 const TOOLS: &str = r#"
 [tools.trial]
 description = "does what its payload says"
+input_schema = { type = "object", properties = { text = { type = "string", x-mcp-header = "Text" } } }
 run = { kind = "trial" }
 inline_wait = "60s"
 retry = { base_delay = "50ms", max_delay = "200ms" }
@@ -114,9 +115,11 @@ fn a_client_that_starts_its_server_speaks_every_era_on_one_pipe() {
     let called = desktop.call(json!(1), &json!({"do": "echo", "text": "abc"}));
     assert!(called["result"]["content"].is_array(), "{called}");
     let meta = json!({"io.modelcontextprotocol/protocolVersion": "2026-07-28", "io.modelcontextprotocol/clientCapabilities": {}});
-    let modern = json!({"name": "trial", "arguments": {"do": "echo", "text": "abc"}, "_meta": meta});
+    let modern = json!({"name": "trial", "arguments": {"do": "echo", "text": "grüße"}, "_meta": meta});
     let answer = desktop.ask(json!("m"), "tools/call", modern);
+    // On a pipe nobody writes headers, although this tool wants one.
     assert_eq!(answer["result"]["resultType"], "complete", "{answer}");
+    assert_eq!(answer["result"]["content"][0]["text"], "grüße");
     desktop.say("nonsense");
     assert_eq!(desktop.hear()["error"]["code"], -32700);
     desktop.say(&"x".repeat(17 << 20));

@@ -141,6 +141,10 @@ async fn converse(server: &Arc<Unbound>, bytes: &[u8], method: &str) -> Option<R
     let write = async {
         // A server that has read enough ends the connection before all is written.
         let _ = to.write_all(bytes).await;
+        if method == RAW {
+            // What may be no request at all is waited for by nothing here: the deadline of first bytes is the socket's.
+            let _ = to.shutdown().await;
+        }
         to
     };
     let (reply, to) = tokio::join!(read(&mut from, method), write);

@@ -6,6 +6,7 @@
 //! else). Then header lines, an empty line, the body. `$C` and so on stand for what the world has.
 
 mod answer;
+mod stream;
 
 use std::cell::RefCell;
 use std::sync::Arc;
@@ -79,9 +80,15 @@ pub fn run(bytes: &[u8]) {
     let bytes = world.spell(bytes);
     let Sent { verb, headers, body, viewer } = sent(&world, &Sections::read(&bytes));
     let request = Request { verb, headers: &headers, body: body.clone().into(), viewer };
-    let answer = world.runtime.block_on(endpoint.handle(request));
+    let mut answer = world.runtime.block_on(endpoint.handle(request));
     let asked = Asked { verb, body: &body };
-    judge(&asked, &answer);
+    match answer.stream.take() {
+        Some(stream) => {
+            assert_eq!((answer.status, answer.content_type), (200, Some("text/event-stream")));
+            stream::judge(&world.runtime, stream, &asked.ids());
+        }
+        None => judge(&asked, &answer),
+    }
     if world.is_as_it_was() && !touches_sessions(&answer) {
         LAST.set(Some((world, endpoint)));
     }

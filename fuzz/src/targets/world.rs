@@ -11,8 +11,8 @@ use longhaul::core::{self, LocalWork};
 use longhaul::events::Published;
 use longhaul::job::machine::{apply, create};
 use longhaul::job::{
-    Body, BodyRef, ClaimNo, Class, Completion, End, Entry, Epoch, EventId, Failure, Job, JobId, Key, Millis, Part,
-    Position, RetryPolicy, Rules, Spec, Throttle, Timestamp, canonical,
+    Action, Answer, Asking, Body, BodyRef, ClaimNo, Class, Completion, End, Entry, Epoch, EventId, Failure, Job, JobId,
+    Json, Key, Millis, Part, Position, RetryPolicy, Rules, Spec, Throttle, Timestamp, canonical,
 };
 use longhaul::metrics::Metrics;
 use longhaul::service::{self, Catalogue, Service, TaskSupport, Tool};
@@ -27,7 +27,7 @@ use tokio::runtime::Runtime;
 const NOW: Timestamp = Timestamp(1_800_000_000_000);
 
 /// Jobs by the letter that stands for them after a `$`.
-const JOBS: [(char, u128); 8] = [
+const JOBS: [(char, u128); 9] = [
     ('P', 0x0199_0000_0000_7000_8000_0000_0000_0001),
     ('R', 0x0199_0000_0000_7000_8000_0000_0000_0002),
     ('C', 0x0199_0000_0000_7000_8000_0000_0000_0003),
@@ -37,6 +37,7 @@ const JOBS: [(char, u128); 8] = [
     ('X', 0x0199_0000_0000_7000_8000_0000_0000_0007),
     // No such job.
     ('N', 0x0199_0000_0000_7000_8000_0000_0000_0008),
+    ('Q', 0x0199_0000_0000_7000_8000_0000_0000_0009),
 ];
 
 /// Sessions of 2025-06-18 and 2025-11-25.
@@ -207,7 +208,8 @@ fn fill(store: &dyn Store, owner: &str) {
     let small = completed(&[b"{\"n\":1}"], 1);
     let long = format!("\"{}\"", "ü😀\\n \\\"".repeat(400));
     let large = completed(&[long.as_bytes(), b"[{\"type\":\"text\",\"text\":\"ready\"}]"], 1);
-    let lives: [(usize, Vec<Entry>, Vec<Body>); 7] = [
+    let asking = asking();
+    let lives: [(usize, Vec<Entry>, Vec<Body>); 8] = [
         (0, Vec::new(), Vec::new()),
         (1, Vec::new(), Vec::new()),
         (2, [vec![started(1)], small.0].concat(), small.1),
@@ -215,6 +217,7 @@ fn fill(store: &dyn Store, owner: &str) {
         (4, failed(protocol_error), vec![log_body()]),
         (5, failed(Failure::new(Class::Permanent, Some("exit_65"), "bad\u{2028}input")), vec![log_body()]),
         (6, vec![canceled], Vec::new()),
+        (8, [vec![started(1)], asking.0].concat(), asking.1),
     ];
     let mut changes: Vec<Change> =
         lives.into_iter().map(|(at, life, bodies)| change(at, owner, life, bodies)).collect();
@@ -228,6 +231,29 @@ fn fill(store: &dyn Store, owner: &str) {
     changes.push(Change { jobs: Vec::new(), cells });
     let committed = store.commit(&changes).expect("a commit");
     assert!(committed.iter().all(Result::is_ok), "{committed:?}");
+}
+
+/// Two questions, one of them answered; then the attempt is given back.
+fn asking() -> (Vec<Entry>, Vec<Body>) {
+    let claim = ClaimNo(1);
+    let (mut entries, mut bodies) = (Vec::new(), Vec::new());
+    for (seq, key) in [(1, "size"), (2, "a/b~c")] {
+        let schema =
+            r#"{"type":"object","properties":{"n":{"type":"integer"},"t":{"type":"string","pattern":"^a+$"}}}"#;
+        let asking = Asking { key: key.into(), message: "Which\u{2028}one?".into(), schema: Json(schema.into()) };
+        let words = Bytes::from(asking.to_json());
+        let body = Body { name: BodyRef::of(Part::Question, seq, &words), bytes: Some(words) };
+        let Asking { key, message, schema } = asking;
+        entries.push(Entry::Asked { claim, key, message, schema, body: body.name });
+        bodies.push(body);
+    }
+    let said = Bytes::from_static(br#"{"key":"size","action":"accept","content":{"n":1}}"#);
+    let body = Body { name: BodyRef::of(Part::Answer, 1, &said), bytes: Some(said) };
+    let answer = Answer { key: "size".into(), action: Action::Accept, body: body.name };
+    entries.push(Entry::Answered { by: "ann".into(), answers: vec![answer] });
+    bodies.push(body);
+    entries.push(Entry::Released { claim, log: None });
+    (entries, bodies)
 }
 
 const LOG: &[u8] = b"a line\nanother\n";

@@ -12,7 +12,7 @@ use tokio::sync::{Notify, Semaphore};
 use tokio::task::{AbortHandle, JoinSet};
 use tokio::time::{sleep, timeout};
 
-use super::exchange::Read;
+use super::exchange::{Heard, Read};
 use super::message::Message;
 use super::place::Place;
 use crate::clock::{Clock, System};
@@ -106,10 +106,12 @@ impl Bridge {
         let mut last: Option<String> = None;
         loop {
             match self.get(last.as_deref()).await {
-                Ok(response) if response.status().is_success() => match self.read(response, None).await {
-                    Read::Broken(newer) => last = newer.or(last),
-                    Read::Answered => {}
-                },
+                Ok(response) if response.status().is_success() => {
+                    match self.read(response, None, &mut Heard::default()).await {
+                        Read::Broken(newer) => last = newer.or(last),
+                        Read::Answered => {}
+                    }
+                }
                 // The session is gone; the next message opens another.
                 Ok(_) => {
                     last = None;

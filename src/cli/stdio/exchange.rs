@@ -7,11 +7,13 @@ use std::time::Duration;
 
 use reqwest::header::{ACCEPT, CONTENT_TYPE};
 use reqwest::{Method, RequestBuilder, Response, StatusCode};
+use serde_json::{Value, json};
 use tokio::time::{Instant, sleep};
 
 use super::bridge::Bridge;
 use super::message::Message;
 use crate::cli::sse::{Frame, Parser};
+use crate::mcp::headers_of;
 
 /// How long a server may be away, a restart for example, before the client is told.
 pub const AWAY_MAX: Duration = Duration::from_secs(60);
@@ -27,13 +29,43 @@ pub enum Read {
     Broken(Option<String>),
 }
 
+/// What a client has heard of a request. One that is sent again is told of from where its job is, which may be known already.
+#[derive(Default)]
+pub struct Heard {
+    progress: Option<f64>,
+}
+
+impl Heard {
+    /// Whether this is no progress, or more than before: it has to rise.
+    fn is_news(&mut self, data: &str) -> bool {
+        let Some(progress) = Message::progress(data) else { return true };
+        let is_news = self.progress.is_none_or(|before| progress > before);
+        if is_news {
+            self.progress = Some(progress);
+        }
+        is_news
+    }
+}
+
 impl Bridge {
     /// Sends a message, and hands on what comes back.
     pub async fn exchange(&self, message: &Message) {
         let until = Instant::now() + AWAY_MAX;
-        let mut has_reopened = false;
+        let (mut has_reopened, mut heard) = (false, Heard::default());
+        let mut parameters = Vec::new();
         loop {
-            let why = match self.post(message).await {
+            let why = match self.post(message, &parameters).await {
+                // Refused before anything was started: the tool may want arguments repeated in headers.
+                Ok(response) if response.status() == StatusCode::BAD_REQUEST && parameters.is_empty() => {
+                    parameters = self.parameters(message).await;
+                    if !parameters.is_empty() {
+                        continue;
+                    }
+                    match self.pass_on(message, response, &mut heard).await {
+                        Ok(_) => return,
+                        Err(why) => why.to_string(),
+                    }
+                }
                 Ok(response)
                     if response.status() == StatusCode::NOT_FOUND && self.is_stale(message) && !has_reopened =>
                 {
@@ -41,9 +73,9 @@ impl Bridge {
                     self.reopen().await;
                     continue;
                 }
-                Ok(response) => match self.pass_on(message, response).await {
+                Ok(response) => match self.pass_on(message, response, &mut heard).await {
                     Ok(Read::Answered) => return,
-                    Ok(Read::Broken(Some(last))) => return self.take_up(message, last).await,
+                    Ok(Read::Broken(Some(last))) => return self.take_up(message, last, heard).await,
                     Ok(Read::Broken(None)) => "the server's answer broke off".to_owned(),
                     Err(why) => why.to_string(),
                 },
@@ -67,7 +99,22 @@ impl Bridge {
         message.envelope.is_none() && message.method != "initialize" && self.session().is_some()
     }
 
-    async fn post(&self, message: &Message) -> reqwest::Result<Response> {
+    /// The headers that repeat arguments of this call, by the tool's schema; none if there are no such, or the schema cannot be had.
+    async fn parameters(&self, message: &Message) -> Vec<(String, String)> {
+        let (Some(version), "tools/call") = (&message.envelope, message.method.as_str()) else { return Vec::new() };
+        let meta = json!({
+            "io.modelcontextprotocol/protocolVersion": version, "io.modelcontextprotocol/clientCapabilities": {},
+        });
+        let list = json!({"jsonrpc": "2.0", "id": 0, "method": "tools/list", "params": {"_meta": meta}});
+        let Ok(response) = self.post(&Message::read(list.to_string()), &[]).await else { return Vec::new() };
+        let list: Value = serde_json::from_str(&response.text().await.unwrap_or_default()).unwrap_or_default();
+        let call: Value = serde_json::from_str(&message.text).unwrap_or_default();
+        let tools = list["result"]["tools"].as_array().into_iter().flatten();
+        let tool = tools.into_iter().find(|tool| tool["name"] == call["params"]["name"]);
+        tool.map(|tool| headers_of(&tool["inputSchema"], &call["params"]["arguments"])).unwrap_or_default()
+    }
+
+    async fn post(&self, message: &Message, parameters: &[(String, String)]) -> reqwest::Result<Response> {
         let request = self.request(Method::POST).header(CONTENT_TYPE, "application/json");
         let request = match &message.envelope {
             Some(version) => {
@@ -77,12 +124,13 @@ impl Bridge {
             None if message.method == "initialize" => request,
             None => self.in_session(request),
         };
+        let request = parameters.iter().fold(request, |request, (name, value)| request.header(name, value));
         request.header(ACCEPT, "application/json, text/event-stream").body(message.text.clone()).send().await
     }
 
     /// Opens a session as a client once did; its id.
     pub async fn shake_hands(&self, handshake: &Message) -> reqwest::Result<Option<String>> {
-        let response = self.post(handshake).await?;
+        let response = self.post(handshake, &[]).await?;
         let id = response.headers().get(SESSION).and_then(|id| id.to_str().ok()).map(str::to_owned);
         if let Some(id) = &id {
             let note = r#"{"jsonrpc":"2.0","method":"notifications/initialized"}"#;
@@ -103,11 +151,11 @@ impl Bridge {
         self.token.iter().fold(request, |request, token| request.bearer_auth(token))
     }
 
-    async fn pass_on(&self, message: &Message, response: Response) -> reqwest::Result<Read> {
+    async fn pass_on(&self, message: &Message, response: Response, heard: &mut Heard) -> reqwest::Result<Read> {
         let is_stream =
             response.headers().get(CONTENT_TYPE).is_some_and(|kind| kind.as_bytes().starts_with(b"text/event-stream"));
         if is_stream {
-            return Ok(self.read(response, message.id.as_deref()).await);
+            return Ok(self.read(response, message.id.as_deref(), heard).await);
         }
         let (status, session) = (response.status(), response.headers().get(SESSION).cloned());
         let text = response.text().await?;
@@ -131,7 +179,7 @@ impl Bridge {
     }
 
     /// Hands on the messages of a stream, until the answer to `id`, or for ever.
-    pub async fn read(&self, mut response: Response, id: Option<&str>) -> Read {
+    pub async fn read(&self, mut response: Response, id: Option<&str>, heard: &mut Heard) -> Read {
         let (mut parser, mut frames, mut last) = (Parser::default(), Vec::new(), None);
         while let Ok(Some(bytes)) = response.chunk().await {
             if parser.read(&bytes, &mut frames).is_err() {
@@ -142,7 +190,7 @@ impl Bridge {
                     Frame::Event { data, id: at, .. } => {
                         last = Some(at).filter(|at| !at.is_empty()).or(last);
                         let is_answer = id.is_some_and(|id| Message::answers(&data, id));
-                        if !data.is_empty() {
+                        if !data.is_empty() && (id.is_none() || heard.is_news(&data)) {
                             self.say(data).await;
                         }
                         if is_answer {
@@ -158,13 +206,13 @@ impl Bridge {
     }
 
     /// Goes on with a stream that broke off.
-    async fn take_up(&self, message: &Message, mut last: String) {
+    async fn take_up(&self, message: &Message, mut last: String, mut heard: Heard) {
         let mut until = Instant::now() + AWAY_MAX;
         while Instant::now() < until {
             sleep(PAUSE).await;
             match self.get(Some(&last)).await {
                 Ok(response) if response.status().is_success() => {
-                    match self.read(response, message.id.as_deref()).await {
+                    match self.read(response, message.id.as_deref(), &mut heard).await {
                         Read::Answered => return,
                         Read::Broken(newer) => {
                             last = newer.unwrap_or(last);
@@ -203,5 +251,21 @@ impl Bridge {
         };
         let error = serde_json::json!({ "code": -32603, "message": text });
         self.say(format!(r#"{{"jsonrpc":"2.0","id":{id},"error":{error}}}"#)).await;
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn progress_that_a_client_has_heard_is_not_told_again() {
+        let told =
+            |progress: f64| format!(r#"{{"method":"notifications/progress","params":{{"progress":{progress}}}}}"#);
+        let mut heard = Heard::default();
+        let news = [0.0, 2.0, 2.0, 1.0, 2.5].map(|progress| heard.is_news(&told(progress)));
+        assert_eq!(news, [true, true, false, false, true]);
+        let others = [r#"{"method":"notifications/message","params":{"progress":1}}"#, r#"{"id":1,"result":{}}"#];
+        assert!(others.iter().all(|other| heard.is_news(other)));
     }
 }

@@ -2,8 +2,6 @@
 //!
 //! In: text. Out: its parts. What cannot be read goes to the server all the same, which knows what to answer.
 
-use base64::Engine;
-use base64::engine::general_purpose::STANDARD;
 use serde::Deserialize;
 use serde_json::Value;
 use serde_json::value::RawValue;
@@ -79,12 +77,16 @@ impl Message {
         outer.method.is_none() && outer.id.is_some_and(|found| found.get() == id)
     }
 
+    /// The progress that a notification tells of.
+    pub fn progress(text: &str) -> Option<f64> {
+        let outer: Outer<'_> = serde_json::from_str(text).ok()?;
+        let params = outer.params.filter(|_| outer.method.as_deref() == Some("notifications/progress"))?;
+        serde_json::from_str::<Value>(params.get()).ok()?["progress"].as_f64()
+    }
+
     /// The name as a header can hold it.
     pub fn name_header(&self) -> Option<String> {
-        let name = self.name.as_deref()?;
-        let is_plain = name.bytes().all(|byte| (0x20..0x7f).contains(&byte)) && name.trim() == name;
-        let looks_dressed = name.starts_with("=?base64?");
-        Some(if is_plain && !looks_dressed { name.to_owned() } else { format!("=?base64?{}?=", STANDARD.encode(name)) })
+        self.name.as_deref().map(crate::mcp::dressed)
     }
 
     /// The call with an idempotency key, so that it may be sent again: what one of its own has keeps it.

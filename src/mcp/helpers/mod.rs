@@ -219,7 +219,7 @@ fn structured(value: &impl serde::Serialize, next: Option<&str>) -> Members {
             json.extend_from_slice(b"}]");
         }
     }
-    Members { json, structured: Some(tree), job: None }
+    Members { json, structured: Some(tree), ..Members::default() }
 }
 
 #[cfg(test)]

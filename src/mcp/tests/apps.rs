@@ -62,7 +62,7 @@ async fn the_app_s_page_is_read_and_is_not_listed() {
 async fn without_helpers_there_is_no_app() {
     let rig = Rig::with(Options { helpers: false, ..Options::default() }).await;
     let shown = tools(&rig, "2025-11-25", shows_apps()).await;
-    assert_eq!(names(&shown), ["start", "quick", "numbers", "derived"]);
+    assert_eq!(names(&shown), ["start", "quick", "numbers", "derived", "plain", "must", "must_wait"]);
     assert!(shown.iter().all(|tool| tool.get("_meta").is_none()));
     let session = rig.open("2025-11-25").await;
     let read = request(1, "resources/read", json!({"uri": URI}));

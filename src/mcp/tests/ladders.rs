@@ -173,6 +173,7 @@ async fn server_discover_tells_what_the_server_speaks_and_how_long_that_holds() 
         assert_eq!(result["capabilities"][name], *offered);
     }
     assert_eq!(result["capabilities"]["extensions"]["io.modelcontextprotocol/ui"], json!({}));
+    assert_eq!(result["capabilities"]["extensions"]["io.modelcontextprotocol/tasks"], json!({}));
     assert_eq!((&result["resultType"], &result["cacheScope"]), (&json!("complete"), &json!("private")));
     assert!(result["ttlMs"].as_u64().is_some());
     assert_eq!(result["_meta"]["io.modelcontextprotocol/serverInfo"]["name"], "longhaul");

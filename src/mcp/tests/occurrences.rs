@@ -2,8 +2,8 @@
 
 use serde_json::{Value, json};
 
+use super::reader::{BOTH, Reader};
 use super::rig::{Rig, message, modern, modern_headers, request};
-use super::streams::{BOTH, Reader};
 use crate::job::{EVENT_TYPES, Millis};
 use crate::mcp::occurrences::{Codes, Dialect, HEARTBEAT_EVERY};
 use crate::mcp::{Answer, Options, occurrences};

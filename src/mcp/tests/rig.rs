@@ -9,14 +9,14 @@ use serde_json::{Value, json};
 use crate::clock::Manual;
 use crate::core::{self, LocalWork, Retention};
 use crate::events::Published;
-use crate::job::{Class, Failing, Failure, JobId, Millis, Outcome, Output, Rules, Throttle, Timestamp};
+use crate::job::{Asking, Class, Failing, Failure, JobId, Json, Millis, Outcome, Output, Rules, Throttle, Timestamp};
 use crate::mcp::headers::fake::List;
 use crate::mcp::{Answer, Endpoint, Options, Request};
 use crate::metrics::Metrics;
 use crate::service::{Catalogue, Parts, Service, TaskSupport, Tool, Viewer};
 use crate::store::Store;
 use crate::store::memory::Memory;
-use crate::work::{Claim, Leave, WorkSource};
+use crate::work::{Claim, Leave, Report, WorkSource};
 
 /// See the head of this file.
 pub struct Rig {
@@ -89,12 +89,17 @@ pub fn tool(name: &str, inline_wait: Millis) -> Tool {
     }
 }
 
-/// `start` answers handles; `quick` and `numbers` wait for their results, as long as it takes; `numbers` promises an array.
+/// `start` answers handles; `quick` and `numbers` wait for their results, as long as it takes; `numbers` promises an array; `plain` is never a
+/// task, `must` and `must_wait` always are.
 fn tools() -> Vec<Tool> {
     let long = Millis::seconds(60);
     let numbers = Tool { output_schema: Some(json!({"type": "array"})), ..tool("numbers", long) };
     let derived = Tool { derive_key: true, ..tool("derived", Millis(0)) };
-    vec![tool("start", Millis(0)), tool("quick", long), numbers, derived]
+    let supporting = |task_support, tool| Tool { task_support, ..tool };
+    let plain = supporting(TaskSupport::Never, tool("plain", Millis(0)));
+    let must = supporting(TaskSupport::Required, tool("must", Millis(0)));
+    let must_wait = supporting(TaskSupport::Required, tool("must_wait", long));
+    vec![tool("start", Millis(0)), tool("quick", long), numbers, derived, plain, must, must_wait]
 }
 
 impl Rig {
@@ -171,7 +176,13 @@ impl Rig {
 
     /// Opens a session of this revision; its id.
     pub async fn open(&self, revision: &str) -> String {
-        let body = request(0, "initialize", json!({"protocolVersion": revision, "capabilities": {}, "clientInfo": {}}));
+        self.open_with(revision, json!({})).await
+    }
+
+    /// The same, of a client that can do this.
+    pub async fn open_with(&self, revision: &str, capabilities: Value) -> String {
+        let params = json!({"protocolVersion": revision, "capabilities": capabilities, "clientInfo": {}});
+        let body = request(0, "initialize", params);
         let answer = self.post(&[], &body).await;
         assert_eq!(answer.status, 200, "{answer:?}");
         header(&answer, "mcp-session-id").expect("a session").to_owned()
@@ -222,7 +233,7 @@ fn finish(work: &LocalWork, claim: &Claim, outcome: Outcome) {
     is_free.recv().expect("freed");
 }
 
-/// `{result}`, `{content, is_error}`, `{fail, code?, rpc_code?}`, `{hold}`, `{log}`; anything else completes with `null`.
+/// `{ask}`: lists of questions, one list after the other; then the answers are the result. `{result}`, `{content, is_error}`, `{fail, code?, rpc_code?}`, `{hold}`, `{log}`; anything else completes with `null`.
 fn run(work: &LocalWork, held: &Arc<Held>) {
     while let Ok(claims) = work.claim(1) {
         for claim in claims {
@@ -232,10 +243,36 @@ fn run(work: &LocalWork, held: &Arc<Held>) {
                 held.claims().push(claim);
                 continue;
             }
+            if let Some(rounds) = deed["ask"].as_array() {
+                let outcome = asked(work, &claim, rounds);
+                work.finish(&claim, Leave::Over(outcome), Bytes::new(), Box::new(|| ()));
+                continue;
+            }
             let log = deed["log"].as_str().unwrap_or_default().to_owned();
             work.finish(&claim, Leave::Over(outcome(&deed)), log.into(), Box::new(|| ()));
         }
     }
+}
+
+/// Asks what was not answered of the first list that has such a question.
+fn asked(work: &LocalWork, claim: &Claim, rounds: &[Value]) -> Outcome {
+    let mut answers = serde_json::Map::new();
+    for name in claim.answers.take() {
+        let answer: Value = serde_json::from_slice(&work.body(claim, name).expect("an answer")).expect("JSON");
+        answers.insert(answer["key"].as_str().expect("a key").into(), answer);
+    }
+    let is_open = |question: &&Value| !answers.contains_key(question["key"].as_str().expect("a key"));
+    let open = rounds.iter().map(|round| round.as_array().expect("a list").iter().filter(is_open).collect::<Vec<_>>());
+    let Some(open) = open.into_iter().find(|open| !open.is_empty()) else {
+        return done(&Value::Object(answers));
+    };
+    for (question, count) in open.into_iter().zip(1..) {
+        let text = |name: &str| Arc::from(question[name].as_str().unwrap_or("Well?"));
+        let schema = Json(question["schema"].to_string().into());
+        let asking = Arc::new(Asking { key: text("key"), message: text("message"), schema });
+        work.report(claim, Report::Ask { asking, count });
+    }
+    Outcome::Asked
 }
 
 fn outcome(deed: &Value) -> Outcome {
@@ -259,10 +296,14 @@ pub fn request(id: u64, method: &str, params: Value) -> Value {
     json!({"jsonrpc": "2.0", "id": id, "method": method, "params": params})
 }
 
+pub const CAPABILITIES: &str = "io.modelcontextprotocol/clientCapabilities";
+
 /// A request of 2026-07-28 with its envelope, and this `_meta` besides.
 pub fn modern(method: &str, mut params: Value, mut meta: Value) -> Value {
     meta["io.modelcontextprotocol/protocolVersion"] = "2026-07-28".into();
-    meta["io.modelcontextprotocol/clientCapabilities"] = json!({});
+    if meta.get(CAPABILITIES).is_none() {
+        meta[CAPABILITIES] = json!({});
+    }
     params["_meta"] = meta;
     request(1, method, params)
 }

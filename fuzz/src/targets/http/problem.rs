@@ -5,7 +5,7 @@ use serde_json::Value;
 use super::wire::Reply;
 
 /// Every code, with its status.
-const CODES: [(&str, u16); 27] = [
+const CODES: [(&str, u16); 28] = [
     ("bad_json", 400),
     ("bad_request", 400),
     ("bad_cursor", 400),
@@ -25,6 +25,7 @@ const CODES: [(&str, u16); 27] = [
     ("media_type", 415),
     ("range", 416),
     ("idempotency_conflict", 409),
+    ("not_waiting", 409),
     ("already_replayed", 409),
     ("not_dead_lettered", 409),
     ("schema", 422),

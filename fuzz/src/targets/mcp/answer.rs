@@ -13,6 +13,14 @@ pub struct Asked<'a> {
     pub body: &'a [u8],
 }
 
+impl Asked<'_> {
+    /// Every id in it, as written; none for what is no POST of one message.
+    pub fn ids(&self) -> Vec<&str> {
+        let members = Members::of(self.body).filter(|_| self.verb == "POST");
+        members.map_or_else(Vec::new, |members| members.all("id"))
+    }
+}
+
 /// The members of an object as they were written, doubled ones included.
 struct Members<'a>(Vec<(String, &'a RawValue)>);
 
