@@ -1,4 +1,4 @@
-//! The helper tools: five by which a plain client follows its jobs, and two for the app.
+//! The helper tools: five by which a plain client follows its jobs, and three for the app.
 //!
 //! In: a call by name. Out: the members of a tool result. What is wrong with the arguments, and an id that nobody knows, is told as a result
 //! that a model can act on. One file per tool.
@@ -17,6 +17,7 @@ use crate::job::{Head, JobId, Millis, Rules};
 use crate::service::{Catalogue, JobView, Refused, TaskSupport, Tool, Viewer};
 
 mod answer_job;
+mod answer_question;
 mod cancel_job;
 mod change;
 mod get_job;
@@ -43,11 +44,13 @@ enum Helper {
     List,
     Answer,
     View,
+    Question,
     Retry,
 }
 
 impl Helper {
-    const ALL: [Self; 7] = [Self::Get, Self::Wait, Self::Cancel, Self::List, Self::Answer, Self::View, Self::Retry];
+    const ALL: [Self; 8] =
+        [Self::Get, Self::Wait, Self::Cancel, Self::List, Self::Answer, Self::View, Self::Question, Self::Retry];
 
     const fn name(self) -> &'static str {
         match self {
@@ -57,6 +60,7 @@ impl Helper {
             Self::List => "list_jobs",
             Self::Answer => "answer_job",
             Self::View => "view_job",
+            Self::Question => "answer_question",
             Self::Retry => "retry_job",
         }
     }
@@ -73,6 +77,7 @@ impl Helper {
             Self::List => ("List jobs", list_jobs::DESCRIPTION, list_jobs::schema(), true),
             Self::Answer => ("Answer a job", answer_job::DESCRIPTION, answer_job::schema(), false),
             Self::View => ("View a job", view_job::DESCRIPTION, view_job::schema(), true),
+            Self::Question => ("Answer a question", answer_question::DESCRIPTION, answer_question::schema(), false),
             Self::Retry => ("Retry a job", retry_job::DESCRIPTION, retry_job::schema(), false),
         };
         Tool {
@@ -97,7 +102,7 @@ impl Helper {
 /// What the helper of that name has to do with the app.
 pub(super) fn part(name: &str) -> app::Part {
     match Helper::named(name) {
-        Some(Helper::View | Helper::Retry) => app::Part::Own,
+        Some(Helper::View | Helper::Question | Helper::Retry) => app::Part::Own,
         Some(Helper::Get | Helper::Wait | Helper::Cancel | Helper::List | Helper::Answer) | None => app::Part::None,
     }
 }
@@ -159,6 +164,7 @@ pub(super) async fn call(
         Some(Helper::List) => list_jobs::call(&context).await.map(Outcome::Ready),
         Some(Helper::Answer) => answer_job::call(&context).await.map(Outcome::Ready),
         Some(Helper::View) => view_job::call(&context).await.map(Outcome::Ready),
+        Some(Helper::Question) => answer_question::call(&context).await.map(Outcome::Ready),
         Some(Helper::Retry) => retry_job::call(&context).await.map(Outcome::Ready),
         None => Err(Stop::Told(Members::complaint("There is no such helper."))),
     };

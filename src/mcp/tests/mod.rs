@@ -14,3 +14,4 @@ mod rig;
 mod sessions;
 mod streams;
 mod tasks;
+mod webhooks;

@@ -1,4 +1,4 @@
 #!/bin/sh
-# Works for a second, and ends with an error of its own.
+# Takes a second, and then has a result that is an error.
 sleep 1
-printf '{"type":"result","data":null,"is_error":true,"content":[{"type":"text","text":"the job could not be done"}]}\n'
+printf '{"type":"result","data":"it failed","is_error":true,"content":[{"type":"text","text":"it failed"}]}\n'
