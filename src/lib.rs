@@ -12,6 +12,7 @@ pub mod http;
 pub mod job;
 pub mod mcp;
 pub mod metrics;
+pub mod net;
 pub mod run;
 pub mod service;
 pub mod shutdown;

@@ -11,6 +11,7 @@ use std::time::Duration;
 
 use tokio::signal::unix::{Signal, SignalKind, signal};
 use tokio::sync::mpsc;
+use tokio::task::JoinHandle;
 
 use super::exit;
 use super::failure::{self, Failure};
@@ -32,7 +33,7 @@ use crate::run::Runner;
 use crate::service::{self, Catalogue, Service};
 use crate::shutdown::{Phase, Shutdown};
 use crate::store::{self, Store};
-use crate::{http, mcp};
+use crate::{http, mcp, net};
 
 /// After the grace, what attempts have to come back before they are released without their word. Longer than the
 /// default `cancel_grace`, so that children end by themselves first.
@@ -49,6 +50,14 @@ struct Running {
     ended: mpsc::UnboundedReceiver<Fatal>,
     clock: Arc<dyn Clock>,
     shutdown: Shutdown,
+}
+
+/// What serves.
+struct Bound {
+    server: http::Server,
+    endpoint: Arc<mcp::Endpoint>,
+    /// Delivers callbacks.
+    deliveries: JoinHandle<()>,
 }
 
 /// Why the server did not start.
@@ -235,7 +244,7 @@ async fn serve(config: &Config, mut running: Running, host: &mut dyn Host) -> u8
         output::complain("signals cannot be heard");
         return exit::FAILED;
     };
-    let (server, endpoint) = match bind(config, &running, host).await {
+    let Bound { server, endpoint, deliveries } = match bind(config, &running, host).await {
         Ok(bound) => bound,
         Err(why) => {
             output::complain(&why);
@@ -259,19 +268,19 @@ async fn serve(config: &Config, mut running: Running, host: &mut dyn Host) -> u8
         return died(&running.service, fatal);
     }
     tokio::select! {
-        code = end(config, running, http) => code,
+        code = end(config, running, http, deliveries) => code,
         code = again(&mut interrupt, &mut terminate) => code,
     }
 }
 
-async fn bind(
-    config: &Config,
-    running: &Running,
-    host: &mut dyn Host,
-) -> Result<(http::Server, Arc<mcp::Endpoint>), String> {
+async fn bind(config: &Config, running: &Running, host: &mut dyn Host) -> Result<Bound, String> {
     let endpoint = mcp::Endpoint::load(running.service.clone(), running.clock.clone(), parts::mcp(config))
         .await
         .map_err(|why| format!("sessions cannot be read: {why:?}"))?;
+    let shutdown = running.shutdown.clone();
+    let courier = Arc::new(net::Client::new(config.events.webhooks.reach.clone()));
+    let deliveries = endpoint.deliver(courier, async move { shutdown.reached(Phase::Closing).await });
+    let deliveries = tokio::spawn(deliveries);
     let http_parts = http::Parts {
         service: running.service.clone(),
         mcp: endpoint.clone(),
@@ -284,7 +293,7 @@ async fn bind(
     let address = server.address().map_err(|why| why.to_string())?;
     place::write(&config.data_dir, &Written { url: format!("http://{address}"), stays: !host.joins() });
     host.serves(address);
-    Ok((server, endpoint))
+    Ok(Bound { server, endpoint, deliveries })
 }
 
 /// The store has failed or the core has a bug: nothing more is promised, so nothing more is done.
@@ -316,7 +325,7 @@ async fn again(interrupt: &mut Signal, terminate: &mut Signal) -> u8 {
 }
 
 /// The four phases (design 2.7).
-async fn end(config: &Config, mut running: Running, http: tokio::task::JoinHandle<()>) -> u8 {
+async fn end(config: &Config, mut running: Running, http: JoinHandle<()>, deliveries: JoinHandle<()>) -> u8 {
     tracing::info!("shutting down");
     running.shutdown.advance(Phase::Draining);
     running.core.drain();
@@ -335,6 +344,9 @@ async fn end(config: &Config, mut running: Running, http: tokio::task::JoinHandl
     // The server drops what is still open after its farewell.
     if let Err(why) = http.await {
         tracing::error!(%why, "the server ended badly");
+    }
+    if let Err(why) = deliveries.await {
+        tracing::error!(%why, "the deliveries ended badly");
     }
     fault::point(Point::Closing);
     running.core.close();

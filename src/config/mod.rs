@@ -214,7 +214,7 @@ fn read_top(top: &Section<'_>, complaints: &mut Complaints) -> Option<Config> {
             min_delta: top.take(&key::MIN_DELTA, complaints)?,
         },
         session_ttl: top.take(&key::SESSION_TTL, complaints)?,
-        events: occurrences::read(top, complaints)?,
+        events: occurrences::read(top, &tokens, complaints)?,
         helpers: top.take(&key::HELPERS, complaints)?,
         retry,
         tokens,

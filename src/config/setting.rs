@@ -10,7 +10,7 @@ use super::form::{Argument, Encoded, ExitCode, Form, HostName, MimeType, Origin,
 use crate::handler::command::Form as Output;
 use crate::http::auth::Scope;
 use crate::job::{Millis, OnInterrupt};
-use crate::mcp::occurrences::Codes;
+use crate::mcp::occurrences::{Codes, WebhookId};
 use crate::mcp::prompts::Role;
 use crate::service::TaskSupport;
 use crate::store::Durability;
@@ -157,6 +157,12 @@ settings! {
         .or("false");
     LEGACY_CAPABILITY: bool = setting("mcp.events.advertise_legacy_capability", "Whether `capabilities.events` is sent too, which older clients look for.")
         .or("true");
+    WEBHOOK_ID: WebhookId = setting("mcp.events.webhook_id", "The `webhook-id` of a delivery: the `event`'s id, or the `message`'s own.")
+        .or("event");
+    PRIVATE_CALLBACKS: bool = setting("mcp.events.allow_private_callbacks", "Whether callbacks may go to http and to addresses that are not globally routable. Whoever has a token can then reach what this server can reach.")
+        .or("false");
+    CALLBACK_HOSTS: Vec<HostName> = setting("mcp.events.allowed_callback_hosts", "The only hosts that callbacks may go to; without any, to every one.")
+        .or("");
     HELPERS: bool = setting("helpers", "Whether MCP clients see get_job, wait_for_jobs, cancel_job and list_jobs.")
         .or("true");
 }
@@ -403,6 +409,7 @@ mod tests {
         check_all!(HEADER_TIMEOUT STREAM_HEARTBEAT STREAM_WRITE_TIMEOUT SHUTDOWN_GRACE WORKERS MAX_PENDING);
         check_all!(MAX_PENDING_BYTES DURABILITY DISK_RESERVE CACHE KEEP KEEP_FAILED MAX_JOBS MAX_BYTES MIN_INTERVAL MIN_DELTA);
         check_all!(EVENTS EVENT_CODES REQUIRE_MCP_NAME REQUIRE_CAPABILITY LEGACY_CAPABILITY);
+        check_all!(WEBHOOK_ID PRIVATE_CALLBACKS CALLBACK_HOSTS);
         check_all!(SESSION_TTL HELPERS MAX_ATTEMPTS BASE_DELAY MAX_DELAY JITTER MAX_INTERRUPTIONS TYPE TITLE);
         check_all!(DESCRIPTION TIMEOUT EXPIRES_IN CONCURRENCY TASK_SUPPORT DERIVE_KEY INLINE_WAIT ON_INTERRUPT CANCEL_GRACE);
         check_all!(TOOL_KEEP TOOL_KEEP_FAILED TOOL_MAX_JOBS TOOL_MAX_BYTES);

@@ -102,3 +102,42 @@ impl Asks {
         Millis(self.waited.0.saturating_add(waits.0))
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn answer(key: &str) -> Answer {
+        Answer { key: key.into(), action: Action::Decline, content: None }
+    }
+
+    #[test]
+    fn only_the_time_in_which_a_question_is_open_is_free_and_each_moment_once() {
+        let mut asks = Asks::default();
+        let at = Timestamp;
+        asks.answered(answer("earlier"), at(5));
+        assert!(!asks.has_asked() && matches!(asks.ask("earlier", at(10)), Asked::Answered(_)));
+        assert!(matches!(asks.ask("a", at(100)), Asked::New(1)));
+        assert!(matches!(asks.ask("a", at(110)), Asked::Open));
+        assert!(matches!(asks.ask("b", at(150)), Asked::New(2)));
+        assert_eq!((asks.open_since(), asks.waited(at(160))), (Some(at(150)), Millis(60)));
+        asks.answered(answer("a"), at(200));
+        assert_eq!((asks.open_since(), asks.waited(at(250))), (Some(at(150)), Millis(150)));
+        asks.answered(answer("b"), at(300));
+        assert_eq!((asks.open_since(), asks.waited(at(900))), (None, Millis(200)));
+        assert!(matches!(asks.ask("c", at(1_000)), Asked::New(3)));
+        // A clock that was set back takes nothing away.
+        assert_eq!(asks.waited(at(0)), Millis(200));
+        let keys: Vec<String> = asks.take_fresh().iter().map(|answer| answer.key.clone()).collect();
+        assert_eq!((keys, asks.take_fresh().len()), (vec!["earlier".into(), "a".into(), "b".into()], 0));
+    }
+
+    #[test]
+    fn earlier_attempts_count_where_the_number_of_questions_is_limited() {
+        let mut asks = Asks::default();
+        (1..QUESTIONS_MAX).for_each(|n| asks.answered(answer(&n.to_string()), Timestamp(0)));
+        assert!(matches!(asks.ask("last", Timestamp(0)), Asked::New(1)));
+        assert!(matches!(asks.ask("one more", Timestamp(0)), Asked::TooMany));
+        assert!(matches!(asks.ask("1", Timestamp(0)), Asked::Answered(_)));
+    }
+}

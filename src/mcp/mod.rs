@@ -12,6 +12,7 @@ use tokio::sync::watch;
 
 use crate::clock::Clock;
 use crate::job::Millis;
+use crate::net::Courier;
 use crate::service::{Catalogue, Detail, Links, Refused, Service, Viewer};
 
 mod accept;
@@ -151,6 +152,7 @@ pub struct Endpoint {
     /// `None`: hidden.
     helpers: Option<Catalogue>,
     events: occurrences::Options,
+    webhooks: Arc<occurrences::Webhooks>,
     shown: ArcSwap<Shown>,
     /// Tells those who listen of what is shown now.
     marks: watch::Sender<Marks>,
@@ -172,7 +174,18 @@ impl Endpoint {
         let marks = watch::Sender::new(shown.marks);
         let shown = ArcSwap::from_pointee(shown);
         let events = options.events;
-        Ok(Arc::new(Self { service, clock, links, sessions, helpers, events, shown, marks }))
+        let webhooks = occurrences::Webhooks::load(service.clone(), clock.clone(), events.clone()).await?;
+        Ok(Arc::new(Self { service, clock, links, sessions, helpers, events, webhooks, shown, marks }))
+    }
+
+    /// Starts callbacks: from now on there are some to subscribe to. The future delivers until `closing`, and returns when how far it came
+    /// is durable. Only the first call does anything.
+    pub fn deliver(
+        &self,
+        courier: Arc<dyn Courier>,
+        closing: impl Future<Output = ()> + Send + 'static,
+    ) -> impl Future<Output = ()> + Send + 'static {
+        self.webhooks.deliver(courier, closing)
     }
 
     /// Shows the tools that the service has now, and these; tells those who listen of each list that is another.

@@ -268,6 +268,19 @@ fn case_46_releasing_gives_back_what_runs_and_what_was_about_to() {
 }
 
 #[test]
+fn an_attempt_that_asks_is_given_back_and_its_thread_takes_the_next() {
+    let mut handlers = handlers();
+    handlers.insert("asks".into(), Arc::new(Does(|_: &RunContext<'_>| Outcome::Asked)));
+    let source = Source::new(1);
+    let runner = start(&source, handlers, &Shutdown::default());
+    source.submit("asks");
+    source.submit("done");
+    assert_eq!(source.end_of(1).0, Leave::Released);
+    assert_eq!(source.end_of(2).0, Leave::Over(done()));
+    end(source, runner);
+}
+
+#[test]
 fn a_result_or_a_panic_is_told_even_if_the_server_goes_down() {
     let mut handlers = handlers();
     let stop_first = |context: &RunContext<'_>| context.claim().stop.set(Stop::Shutdown);

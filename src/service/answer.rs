@@ -15,10 +15,9 @@ use super::tool::violations;
 use super::{Refused, Service, Viewer, Violation, json};
 use crate::core::ActRefusal;
 use crate::job::{
-    ANSWER_MAX, Action, Body, BodyRef, Command, Head, Job, JobId, Part, QUESTION_KEY_MAX, QUESTIONS_MAX, Standing,
-    Timestamp, canonical, cut,
+    ANSWER_MAX, Action, Answer as Named, Body, BodyRef, Command, Head, Job, JobId, Part, QUESTION_KEY_MAX,
+    QUESTIONS_MAX, Standing, Status, Timestamp, canonical, cut,
 };
-use crate::job::{Answer as Named, Status};
 use crate::store::{self, Store};
 
 /// How often an answer is decided again because somebody else answered in between.

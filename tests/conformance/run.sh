@@ -24,8 +24,9 @@ trap finish EXIT
 trap 'exit 130' INT
 trap 'exit 143' TERM
 
-# The configuration names its scripts and files relative to this folder.
-cd "$here"
+# The configuration names its scripts and files relative to its folder, and some of them write there.
+cp -R "$here" "$scratch/served"
+cd "$scratch/served"
 "$binary" serve --config server.toml --listen 127.0.0.1:0 --data-dir "$scratch/data" >"$scratch/log" 2>&1 &
 server=$!
 url=""

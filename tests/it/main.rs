@@ -28,3 +28,4 @@ mod support;
 mod tidy;
 mod tokens;
 mod verify;
+mod webhooks;

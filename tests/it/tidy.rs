@@ -30,15 +30,15 @@ const IMPORTS: &[(&str, &[&str])] = &[
     ("handler", &["job", "clock", "work", "net"]),
     ("run", &["fault", "job", "clock", "work", "handler", "shutdown", "metrics"]),
     ("remote", &["job", "clock", "work", "net"]),
-    ("mcp", &["job", "clock", "service", "events"]),
+    ("mcp", &["job", "clock", "net", "service", "events"]),
     ("http", &["fault", "job", "clock", "work", "service", "events", "mcp", "shutdown", "metrics"]),
 ];
 
 /// A word, and the places in `src/` that may say it.
 const FENCES: &[(&str, &[&str])] = &[
     ("sled::", &["store/sled"]),
-    ("hyper::", &["http/", "net.rs"]),
-    ("hyper_util::", &["http/", "net.rs"]),
+    ("hyper::", &["http/", "net/"]),
+    ("hyper_util::", &["http/", "net/"]),
     ("SystemTime", &["clock.rs"]),
     ("std::process::Command", &["handler/"]),
     ("std::process::Child", &["handler/"]),
@@ -228,7 +228,7 @@ const EXAMPLES: &[(&str, &str, &str)] = &[
     ("src/cli/serve.rs", "//! S.\nuse crate::store::sled::Sled;\n", ""),
     ("src/cli/serve.rs", "//! S.\nuse sled::Db;\n", "`sled::` belongs to store/sled"),
     ("src/new/x.rs", "//! S.\n", "has no line in the table"),
-    ("src/mcp/x.rs", "//! S.\nuse hyper::Uri;\n", "`hyper::` belongs to http/, net.rs"),
+    ("src/mcp/x.rs", "//! S.\nuse hyper::Uri;\n", "`hyper::` belongs to http/, net/"),
     ("src/http/x.rs", "//! S.\nuse hyper::Uri;\n", ""),
     ("src/core/x.rs", "//! S.\nfn f() { std::time::Instant::now(); }\n", "only clock.rs asks"),
     ("src/http/x.rs", "//! S.\nuse tokio::time::{sleep, Instant};\nfn f() { Instant::now(); }\n", ""),

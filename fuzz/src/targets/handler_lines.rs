@@ -15,7 +15,7 @@ use longhaul::job::{
     Asking, BodyRef, CODE_MAX, ClaimNo, End, JobId, MESSAGE_MAX, Millis, Outcome, Output, PROGRESS_MESSAGE_MAX, Part,
     Progress, QUESTION_KEY_MAX, QUESTION_MESSAGE_MAX, QUESTION_SCHEMA_MAX, Timestamp,
 };
-use longhaul::work::{Claim, Closed, Leave, NoBody, Report, StopFlag, WorkSource};
+use longhaul::work::{Claim, Closed, Leave, NoBody, Report, StopFlag, WorkSource, content};
 use serde_json::Value;
 
 /// Largest result of these programs, in bytes.
@@ -240,7 +240,10 @@ fn outcome_is_sound(outcome: &Outcome) {
     match outcome {
         Outcome::Done(output) => {
             output.data.as_ref().map(|data| json_is_sound(data));
-            assert!(output.content.as_ref().is_none_or(|content| json_is_sound(content).is_array()));
+            if let Some(content) = &output.content {
+                json_is_sound(content);
+                assert_eq!(content::check(std::str::from_utf8(content).expect("a text")), Ok(()));
+            }
         }
         Outcome::Failed(failing) => {
             assert!(matches!(failing.end, End::Failed), "{failing:?}");

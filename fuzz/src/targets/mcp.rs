@@ -11,6 +11,7 @@ mod stream;
 use std::cell::RefCell;
 use std::sync::Arc;
 
+use longhaul::config::{self, File, Written};
 use longhaul::mcp::{Answer, Endpoint, Headers, Options, Request};
 use longhaul::service::Viewer;
 use serde_json::Value;
@@ -39,9 +40,33 @@ thread_local! {
     static LAST: RefCell<Option<(World, Arc<Endpoint>)>> = const { RefCell::new(None) };
 }
 
+/// Resources, a template and prompts, one of which asks for what it needs.
+const CONFIGURED: &str = r#"
+[resources."test://text"]
+text = "A text."
+[resources."test://item/{id}/{part}"]
+mime_type = "application/json"
+text = '{"id":"{id}","part":"{part}","not":"{other}"}'
+complete = { id = ["a", "b"] }
+[prompts.plain]
+description = "Says what it is told."
+arguments = [{ name = "text", required = true, values = ["one", "two"] }, { name = "uri" }]
+messages = [{ text = "{text} {text}" }, { resource = { uri = "{uri}", mime_type = "text/html", text = "<p>{text}</p>" } }]
+[prompts.asking]
+description = "Asks."
+arguments = [{ name = "count", required = true, ask = "How many?", schema = { type = "integer", minimum = 1 } }]
+messages = [{ text = "{count}" }]
+"#;
+
+fn options() -> Options {
+    let file = Some(File { name: "longhaul.toml".into(), text: CONFIGURED.into() });
+    let config = config::read(&Written { file, ..Written::default() }).expect("a configuration");
+    Options { stock: config.resources, prompts: config.prompts, ..Options::default() }
+}
+
 fn fresh() -> (World, Arc<Endpoint>) {
     let world = World::new("ann");
-    let loading = Endpoint::load(world.service.clone(), world.clock.clone(), Options::default());
+    let loading = Endpoint::load(world.service.clone(), world.clock.clone(), options());
     let endpoint = world.runtime.block_on(loading).expect("an endpoint");
     (world, endpoint)
 }

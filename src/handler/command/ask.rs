@@ -1,7 +1,7 @@
 //! `ask` lines and their answers (contract 4).
 //!
-//! In: a line of JSON. Out: a question that people can be asked and whose answers can be checked, or what is wrong with
-//! it. Out: `answer` lines.
+//! In: a line of JSON, or an answer. Out: a question that people can be asked and whose answers can be checked, or what is
+//! wrong with it; or the line that brings the answer.
 
 use std::borrow::Cow;
 

@@ -1,4 +1,4 @@
-//! The helper tools: four by which a plain client follows its jobs, and two for the app.
+//! The helper tools: four by which a plain client follows its jobs, and three for the app.
 //!
 //! In: a call by name. Out: the members of a tool result. What is wrong with the arguments, and an id that nobody knows, is told as a result
 //! that a model can act on. One file per tool.
@@ -16,6 +16,7 @@ use super::{Endpoint, app, refusal, view};
 use crate::job::{Head, JobId, Millis, Rules};
 use crate::service::{Catalogue, JobView, Refused, TaskSupport, Tool, Viewer};
 
+mod answer_job;
 mod cancel_job;
 mod change;
 mod get_job;
@@ -41,11 +42,12 @@ enum Helper {
     Cancel,
     List,
     View,
+    Answer,
     Retry,
 }
 
 impl Helper {
-    const ALL: [Self; 6] = [Self::Get, Self::Wait, Self::Cancel, Self::List, Self::View, Self::Retry];
+    const ALL: [Self; 7] = [Self::Get, Self::Wait, Self::Cancel, Self::List, Self::View, Self::Answer, Self::Retry];
 
     const fn name(self) -> &'static str {
         match self {
@@ -54,6 +56,7 @@ impl Helper {
             Self::Cancel => "cancel_job",
             Self::List => "list_jobs",
             Self::View => "view_job",
+            Self::Answer => "answer_job",
             Self::Retry => "retry_job",
         }
     }
@@ -69,6 +72,7 @@ impl Helper {
             Self::Cancel => ("Cancel a job", cancel_job::DESCRIPTION, cancel_job::schema(), false),
             Self::List => ("List jobs", list_jobs::DESCRIPTION, list_jobs::schema(), true),
             Self::View => ("View a job", view_job::DESCRIPTION, view_job::schema(), true),
+            Self::Answer => ("Answer a job", answer_job::DESCRIPTION, answer_job::schema(), false),
             Self::Retry => ("Retry a job", retry_job::DESCRIPTION, retry_job::schema(), false),
         };
         Tool {
@@ -93,7 +97,7 @@ impl Helper {
 /// What the helper of that name has to do with the app.
 pub(super) fn part(name: &str) -> app::Part {
     match Helper::named(name) {
-        Some(Helper::View | Helper::Retry) => app::Part::Own,
+        Some(Helper::View | Helper::Answer | Helper::Retry) => app::Part::Own,
         Some(Helper::Get | Helper::Wait | Helper::Cancel | Helper::List) | None => app::Part::None,
     }
 }
@@ -154,6 +158,7 @@ pub(super) async fn call(
         Some(Helper::Cancel) => cancel_job::call(&context).await.map(Outcome::Ready),
         Some(Helper::List) => list_jobs::call(&context).await.map(Outcome::Ready),
         Some(Helper::View) => view_job::call(&context).await.map(Outcome::Ready),
+        Some(Helper::Answer) => answer_job::call(&context).await.map(Outcome::Ready),
         Some(Helper::Retry) => retry_job::call(&context).await.map(Outcome::Ready),
         None => Err(Stop::Told(Members::complaint("There is no such helper."))),
     };
@@ -250,7 +255,9 @@ mod tests {
     #[test]
     fn only_the_helpers_names_are_taken() {
         assert!(
-            ["get_job", "wait_for_jobs", "cancel_job", "list_jobs", "view_job", "retry_job"].into_iter().all(is_helper)
+            ["get_job", "wait_for_jobs", "cancel_job", "list_jobs", "view_job", "answer_job", "retry_job"]
+                .into_iter()
+                .all(is_helper)
         );
         assert!(!is_helper("get_jobs"));
     }

@@ -24,6 +24,16 @@ pub enum Codes {
     Sketch,
 }
 
+/// What the `webhook-id` of a delivery is.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+pub enum WebhookId {
+    /// The event's id, as every receiver that was read takes it.
+    #[default]
+    Event,
+    /// The message's own: the final text, as its release notes have it.
+    Message,
+}
+
 /// The dialect, as `mcp.events` of the configuration has it.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub struct Dialect {
@@ -35,11 +45,12 @@ pub struct Dialect {
     pub require_client_capability: bool,
     /// `advertise_legacy_capability`: `capabilities.events` is sent beside the entry in `extensions`.
     pub advertise_legacy_capability: bool,
+    /// `webhook_id`.
+    pub webhook_id: WebhookId,
 }
 
 /// A domain error of the extension.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-#[cfg_attr(not(test), expect(dead_code, reason = "some are of callbacks"))]
 pub(super) enum Fault<'a> {
     /// There is no such `event` or `subscription`.
     NotFound(&'static str),

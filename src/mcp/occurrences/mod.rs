@@ -24,11 +24,19 @@ mod dialect;
 mod kinds;
 mod poll;
 mod push;
+mod webhook;
 
-pub use dialect::{Codes, Dialect};
+pub use dialect::{Codes, Dialect, WebhookId};
 pub use kinds::JOB_ID_MAX;
 pub use poll::{EVENTS_DEFAULT, EVENTS_MAX};
 pub use push::HEARTBEAT_EVERY;
+pub use webhook::Options as WebhookOptions;
+pub use webhook::{
+    ATTEMPTS_MAX, HANDSHAKES_MAX, HOST_ATTEMPTS_MAX, QUIET_SAVE_EVERY, RETRY_AFTER, RETRYING_MAX, SAVE_EVERY,
+    SECRET_GRACE, SECRET_MAX, SECRET_MIN, TTL_DEFAULT, TTL_MAX, TTL_MIN, WEBHOOKS_ALL_MAX, WEBHOOKS_MAX,
+};
+
+pub(super) use webhook::Webhooks;
 
 /// What the extension is told by the configuration, `mcp.events`.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -37,12 +45,15 @@ pub struct Options {
     pub enabled: bool,
     /// How what is not settled is spoken.
     pub dialect: Dialect,
+    /// Callbacks.
+    pub webhooks: WebhookOptions,
 }
 
 impl Default for Options {
     /// The defaults of `docs/mcp-events.md`.
     fn default() -> Self {
-        Self { enabled: true, dialect: Dialect { advertise_legacy_capability: true, ..Dialect::default() } }
+        let dialect = Dialect { advertise_legacy_capability: true, ..Dialect::default() };
+        Self { enabled: true, dialect, webhooks: WebhookOptions::default() }
     }
 }
 
@@ -60,6 +71,10 @@ struct Asked<'a> {
     max_age_ms: Option<u64>,
     #[serde(default)]
     max_events: Option<usize>,
+    #[serde(borrow, default)]
+    delivery: Option<&'a RawValue>,
+    #[serde(borrow, default, deserialize_with = "rpc::present")]
+    ttl_ms: Option<&'a RawValue>,
 }
 
 impl Asked<'_> {
@@ -88,9 +103,11 @@ pub(super) async fn answer(
     headers: &dyn Headers,
     meta: &Meta<'_>,
 ) -> Result<Outcome, Error> {
-    let Options { enabled, dialect } = &endpoint.events;
+    let Options { enabled, dialect, webhooks: _ } = &endpoint.events;
     let method = &*message.method;
-    if !enabled || !matches!(method, "events/list" | "events/poll" | "events/stream") {
+    const METHODS: [&str; 5] =
+        ["events/list", "events/poll", "events/stream", "events/subscribe", "events/unsubscribe"];
+    if !enabled || !METHODS.contains(&method) {
         return Err(unknown_method(404, method));
     }
     dialect.gate(meta)?;
@@ -101,6 +118,8 @@ pub(super) async fn answer(
     let asked: Asked<'_> = message.params()?;
     match method {
         "events/poll" => poll::poll(endpoint, viewer, &asked).await.map(Outcome::Ready),
+        "events/subscribe" => webhook::subscribe(endpoint, viewer, &asked).await.map(Outcome::Ready),
+        "events/unsubscribe" => webhook::unsubscribe(endpoint, viewer, &asked).await.map(Outcome::Ready),
         _ => push::stream(endpoint, viewer, message.id().unwrap_or_default(), &asked).await.map(Outcome::Stream),
     }
 }
@@ -111,16 +130,12 @@ fn list(endpoint: &Endpoint, message: &Message<'_>) -> Result<Members, Error> {
         let text = "params.cursor is not one of this server's: the list has one page";
         return Err(Error::answered(INVALID_PARAMS, text));
     }
+    let delivery: &[&str] =
+        if endpoint.webhooks.are_offered() { &["poll", "push", "webhook"] } else { &["poll", "push"] };
     let mut json = b"\"events\":".to_vec();
-    rpc::push_value(&mut json, &kinds::list(endpoint.events.delivery()));
+    rpc::push_value(&mut json, &kinds::list(delivery));
     json.extend_from_slice(b",\"ttlMs\":0,\"cacheScope\":\"private\"");
     Ok(Members { json, ..Members::default() })
-}
-
-impl Options {
-    fn delivery(&self) -> &'static [&'static str] {
-        &["poll", "push"]
-    }
 }
 
 /// Adds the members of an occurrence, without braces: the envelope is its `data`.

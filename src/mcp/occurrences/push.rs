@@ -50,7 +50,7 @@ pub(super) async fn stream(
 }
 
 /// Whether the age alone leaves out the first event that would follow.
-async fn skips(
+pub(super) async fn skips(
     endpoint: &Endpoint,
     viewer: &Viewer,
     wanted: &Wanted,

@@ -38,7 +38,7 @@ async fn only_clients_that_show_apps_are_told_of_ours() {
         assert!(plain.iter().all(|tool| tool.get("_meta").is_none()), "{revision}");
         let shown = tools(&rig, revision, shows_apps()).await;
         assert_eq!(names(&shown)[..plain.len()], names(&plain)[..]);
-        assert_eq!(names(&shown)[plain.len()..], ["view_job", "retry_job"]);
+        assert_eq!(names(&shown)[plain.len()..], ["view_job", "answer_job", "retry_job"]);
         assert_eq!(shown[0]["_meta"], json!({"ui": {"resourceUri": URI}, "ui/resourceUri": URI}));
         let own = shown.last().expect("some");
         assert_eq!(own["_meta"], json!({"ui": {"visibility": ["app"]}}));
@@ -62,7 +62,7 @@ async fn the_app_s_page_is_read_and_is_not_listed() {
 async fn without_helpers_there_is_no_app() {
     let rig = Rig::with(Options { helpers: false, ..Options::default() }).await;
     let shown = tools(&rig, "2025-11-25", shows_apps()).await;
-    assert_eq!(names(&shown), ["start", "quick", "numbers", "derived"]);
+    assert_eq!(names(&shown), ["start", "quick", "numbers", "derived", "plain", "must", "must_wait"]);
     assert!(shown.iter().all(|tool| tool.get("_meta").is_none()));
     let session = rig.open("2025-11-25").await;
     let read = request(1, "resources/read", json!({"uri": URI}));

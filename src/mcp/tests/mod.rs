@@ -13,3 +13,4 @@ mod rig;
 mod sessions;
 mod streams;
 mod tasks;
+mod webhooks;

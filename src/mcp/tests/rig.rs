@@ -25,6 +25,7 @@ pub struct Rig {
     pub service: Arc<Service>,
     pub endpoint: Arc<Endpoint>,
     pub held: Arc<Held>,
+    pub options: Options,
     core: core::Handle,
     ended: Mutex<mpsc::Receiver<()>>,
     work: Arc<LocalWork>,
@@ -117,6 +118,7 @@ impl Rig {
         let rules: HashMap<_, _> = catalogue.tools().map(|tool| (tool.job_type.clone(), tool.rules.clone())).collect();
         let heads = core::recover(&*port, &clock, &rules).expect("recovery");
         let published = Published::new(&port, heads.clone(), "").expect("published");
+        tokio::spawn(published.announcer());
         let metrics = Arc::new(Metrics::new(rules.keys().cloned(), 4));
         let shared: Arc<dyn crate::clock::Clock> = Arc::new(clock.clone());
         let parts =
@@ -137,16 +139,16 @@ impl Rig {
         let (worker, holds) = (work.clone(), held.clone());
         std::thread::spawn(move || run(&worker, &holds));
         let service = Arc::new(Service::new(Parts { catalogue, core, published, clock: shared.clone() }));
-        let endpoint = Endpoint::load(service.clone(), shared, options).await.expect("sessions are read");
-        Self { store, clock, service, endpoint, held, core: handle, ended: Mutex::new(ended), work }
+        let endpoint = Endpoint::load(service.clone(), shared, options.clone()).await.expect("sessions are read");
+        Self { store, clock, service, endpoint, held, options, core: handle, ended: Mutex::new(ended), work }
     }
 
     /// Ends the process, as a graceful shutdown would, and starts another on the same store.
     pub async fn restart(self) -> Self {
         self.core.close();
         self.ended.lock().unwrap_or_else(PoisonError::into_inner).recv().expect("the core says so");
-        let (store, clock) = (self.store.clone(), self.clock.clone());
-        Self::on(store, clock, Options::default()).await
+        let (store, clock, options) = (self.store.clone(), self.clock.clone(), self.options.clone());
+        Self::on(store, clock, options).await
     }
 
     /// Ends every held claim with this result.

@@ -101,7 +101,7 @@ fn is_a_response(members: &Members<'_>, answer: &Answer) {
         }
         (None, Some(error)) => {
             let code = error["code"].as_i64().unwrap_or_else(|| panic!("{error}"));
-            let is_ours = matches!(code, -32_700 | -32_603..=-32_600 | -32_022 | -32_020);
+            let is_ours = matches!(code, -32_700 | -32_603..=-32_600 | -32_022..=-32_020 | -32_002);
             assert!(is_ours || code == -32_000, "{error}");
             assert!(error["message"].as_str().is_some_and(|message| !message.is_empty()), "{error}");
         }
@@ -116,7 +116,20 @@ fn result_is_sound(result: &Value) {
         assert!(blocks.iter().all(|block| block["type"].is_string()), "{content}");
     }
     assert!(result.get("isError").is_none_or(Value::is_boolean));
-    assert!(result.get("tools").is_none_or(Value::is_array));
+    for name in ["tools", "resources", "resourceTemplates", "prompts", "messages", "contents"] {
+        let entries = result.get(name).map(|list| list.as_array().unwrap_or_else(|| panic!("{name}: {list}")));
+        assert!(entries.is_none_or(|entries| entries.iter().all(Value::is_object)), "{result}");
+    }
+    if let Some(contents) = result["contents"].as_array() {
+        let is_held = |held: &Value| held["uri"].is_string() && (held["text"].is_string() != held["blob"].is_string());
+        assert!(contents.len() == 1 && contents.iter().all(is_held), "{result}");
+    }
+    if let Some(completion) = result.get("completion") {
+        assert!(completion["values"].as_array().is_some_and(|values| values.len() <= 100), "{completion}");
+    }
+    if result["resultType"] == "input_required" {
+        assert!(result["inputRequests"].as_object().is_some_and(|asked| !asked.is_empty()), "{result}");
+    }
 }
 
 /// The id of the request as it was written, wherever it can be read; never another.
