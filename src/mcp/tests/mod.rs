@@ -7,6 +7,7 @@ mod helpers;
 mod ladders;
 mod library;
 mod occurrences;
+mod questions;
 mod reader;
 mod results;
 mod rig;
