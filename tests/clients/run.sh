@@ -8,7 +8,7 @@ shift
 cd "$(dirname "${BASH_SOURCE[0]}")"
 run=$(mktemp -d)
 export LONGHAUL_BINARY=$binary LONGHAUL_RUN=$run PYTHONDONTWRITEBYTECODE=1
-supervisor=""
+supervisor="" wire=""
 
 # As often as a client kills it, the server starts again where it was. Ends when it ends otherwise.
 supervise() {
@@ -25,29 +25,40 @@ supervise() {
   return "$code"
 }
 
+# first FILE PATTERN: what a program that was just started prints about itself.
+first() {
+  for _ in $(seq 600); do
+    if grep -om1 "$2" "$1" 2>/dev/null; then return; fi
+    sleep 0.05
+  done
+  cat "$1" >&2
+  return 1
+}
+
+# Between the client and the server everything that the server says is held against the schema of its revision.
 start_server() {
   rm -rf "${run:?}"/*
   supervise &
   supervisor=$!
-  for _ in $(seq 600); do
-    if LONGHAUL_URL=$(grep -om1 'http://[0-9.:]*' "$run/log" 2>/dev/null); then
-      export LONGHAUL_URL
-      return
-    fi
-    sleep 0.05
-  done
-  cat "$run/log"
-  return 1
+  "$python" python/wire.py "$(first "$run/log" 'http://[0-9.:]*' | sed 's/.*://')" >"$run/wire" &
+  wire=$!
+  LONGHAUL_URL=http://127.0.0.1:$(first "$run/wire" '^[0-9]*$')
+  export LONGHAUL_URL
 }
 
 # A server that is asked to end does so, with status 0.
 end_server() {
   local code=0
-  [ -n "$supervisor" ] || return 0
+  if [ -n "$wire" ]; then
+    kill -TERM "$wire" 2>/dev/null || true
+    wait "$wire" || code=$?
+    wire=""
+    tail -n +2 "$run/wire"
+  fi
+  [ -n "$supervisor" ] || return "$code"
   kill -TERM "$(cat "$run/pid")" 2>/dev/null || true
-  wait "$supervisor" || code=$?
+  wait "$supervisor" || { code=$?; echo "the server ended with status $code"; }
   supervisor=""
-  [ "$code" -eq 0 ] || echo "the server ended with status $code"
   return "$code"
 }
 
@@ -55,14 +66,14 @@ finish() {
   local code=$?
   if [ "$code" -ne 0 ] && [ -e "$run/log" ]; then tail -n 40 "$run/log"; fi
   end_server || true
-  rm -rf "$run"
+  rm -rf "$run" "$run.told"
   exit "$code"
 }
 trap finish EXIT
 trap 'exit 130' INT
 trap 'exit 143' TERM
 
-python=python/.venv/bin/python
+python=python/.venv/bin/python target=${CARGO_TARGET_DIR:-../../target}/clients
 install() {
   case $1 in
     typescript) (cd typescript && npm ci --no-audit --no-fund --loglevel=error) ;;
@@ -70,7 +81,7 @@ install() {
       [ -x "$python" ] || python3 -m venv python/.venv
       "$python" -m pip install --quiet --disable-pip-version-check --no-deps -r python/requirements.txt
       ;;
-    rmcp) cargo build --quiet --locked --manifest-path rmcp/Cargo.toml --target-dir rmcp/target ;;
+    rmcp) cargo build --quiet --locked --manifest-path rmcp/Cargo.toml --target-dir "$target" ;;
   esac
 }
 
@@ -80,14 +91,15 @@ client() {
     typescript-2) node typescript/sdk2.mjs ;;
     python-2) "$python" python/sdk2.py ;;
     fastmcp) "$python" python/fast.py ;;
-    rmcp) rmcp/target/debug/longhaul-rmcp-check ;;
+    rmcp) "$target/debug/longhaul-rmcp-check" ;;
   esac
 }
 
-told=$(mktemp)
+told=$run.told
 clients=("$@")
-[ "${#clients[@]}" -gt 0 ] || clients=(typescript-1 typescript-2 python-2 fastmcp)
-installed=" "
+[ "${#clients[@]}" -gt 0 ] || clients=(typescript-1 typescript-2 python-2 fastmcp rmcp)
+install python
+installed=" python "
 for name in "${clients[@]}"; do
   needs=${name%-*}
   [ "$needs" != fastmcp ] || needs=python
