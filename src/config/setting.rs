@@ -163,7 +163,7 @@ settings! {
         .or("false");
     CALLBACK_HOSTS: Vec<HostName> = setting("mcp.events.allowed_callback_hosts", "The only hosts that callbacks may go to; without any, to every one.")
         .or("");
-    HELPERS: bool = setting("helpers", "Whether MCP clients see get_job, wait_for_jobs, cancel_job and list_jobs.")
+    HELPERS: bool = setting("helpers", "Whether MCP clients see get_job, wait_for_jobs, cancel_job, list_jobs and answer_job.")
         .or("true");
 }
 

@@ -16,8 +16,8 @@ use crate::job::{Millis, RetryPolicy, Rules};
 use crate::service::Tool;
 
 /// The helper tools of MCP: no configured tool may take their names.
-pub const HELPER_TOOLS: [&str; 7] =
-    ["get_job", "wait_for_jobs", "cancel_job", "list_jobs", "view_job", "answer_job", "retry_job"];
+pub const HELPER_TOOLS: [&str; 8] =
+    ["get_job", "wait_for_jobs", "cancel_job", "list_jobs", "answer_job", "view_job", "answer_question", "retry_job"];
 
 /// Longest name of a tool or type (contract 7).
 pub const NAME_MAX: usize = 64;

@@ -40,6 +40,14 @@ impl Revision {
         }
     }
 
+    /// Whether its sessions ask the client's user.
+    pub(super) const fn has_elicitation(self) -> bool {
+        match self {
+            Self::June2025 | Self::November2025 => true,
+            Self::March2025 | Self::July2026 => false,
+        }
+    }
+
     /// Whether its sessions have tasks.
     pub(super) const fn has_tasks(self) -> bool {
         match self {

@@ -16,13 +16,14 @@ use super::rpc::{self, Error, INVALID_PARAMS, INVALID_REQUEST, Kind, METHOD_NOT_
 use super::session::{Abilities, Lookup, Session};
 use super::tools::{self, Call};
 use super::work::Outcome;
-use super::{Endpoint, capabilities, library, refusal, subscriptions, tasks};
+use super::{Endpoint, capabilities, elicit, library, refusal, subscriptions, tasks};
 use crate::service::Viewer;
 
 /// What clients tell their model about this server.
 pub(super) const INSTRUCTIONS: &str = "Calls of these tools start jobs that outlive the conversation. A call that cannot be \
 answered at once returns a job id: call wait_for_jobs with it to learn how the job ended, get_job to read its state, result or log, \
-cancel_job to stop it and list_jobs to find jobs of earlier conversations. To be safe against starting the same work twice, send an \
+cancel_job to stop it and list_jobs to find jobs of earlier conversations. A job that is input_required asks something: get_job shows its \
+questions, answer_job answers them. To be safe against starting the same work twice, send an \
 idempotency key in _meta[\"longhaul/idempotencyKey\"].";
 
 /// `initialize`: opens a session, durable before its id is given out.
@@ -127,6 +128,10 @@ pub(super) async fn answer(
         Err(error) => return Reply::error(message.id(), &error),
     };
     let Some(id) = message.id() else {
+        if message.kind == Kind::Response {
+            let taken = elicit::answered(endpoint, call.viewer, message).await;
+            return taken.map_or_else(|error| Reply::error(None, &error), |()| Reply::Accepted);
+        }
         note(message, &session);
         return Reply::Accepted;
     };

@@ -21,6 +21,7 @@ mod batch;
 mod calls;
 mod capabilities;
 mod completion;
+mod elicit;
 mod era;
 mod fill;
 mod headers;
@@ -43,6 +44,7 @@ mod reply;
 pub mod resources;
 mod result;
 mod resume;
+mod rounds;
 mod rpc;
 mod session;
 mod shown;
@@ -69,6 +71,7 @@ pub use modern::LIST_TTL_MS;
 pub use params::{dressed, headers_of};
 pub use ranges::{TEXT_DEFAULT, TEXT_MAX, TEXT_MIN};
 pub use result::CONTENT_MAX;
+pub use rounds::{STATE_LIVES, STATE_MAX};
 pub use rpc::ID_MAX;
 pub use session::{SEEN_EVERY, SESSIONS_MAX};
 pub use stream::Stream;
@@ -76,7 +79,7 @@ pub use subscriptions::{SUBSCRIBED_BYTES_MAX, SUBSCRIPTIONS_MAX};
 pub use tasks::{POLL_EVERY_MS, TASKS_PAGE, TOKENS_MAX};
 pub use thread::{EVENT_ID_MAX, THREAD_ID_MAX};
 pub use voice::PROGRESS_EVERY;
-pub use work::SILENT_MAX;
+pub use work::{ANSWER_WAIT_MAX, SILENT_MAX};
 
 use era::{Era, Meta, Revision};
 use reply::Reply;
@@ -149,6 +152,7 @@ pub struct Endpoint {
     clock: Arc<dyn Clock>,
     links: Links,
     sessions: Sessions,
+    seal: rounds::Seal,
     /// `None`: hidden.
     helpers: Option<Catalogue>,
     events: occurrences::Options,
@@ -169,13 +173,14 @@ impl Endpoint {
             false => None,
         };
         let sessions = Sessions::load(service.clone(), clock.clone(), options.session_ttl).await?;
+        let seal = rounds::Seal::load(&service, &*clock).await?;
         let links = Links { base: options.base, detail: Detail::Line };
         let shown = Shown::new(&service.catalogue(), helpers.as_ref(), options.stock, options.prompts);
         let marks = watch::Sender::new(shown.marks);
         let shown = ArcSwap::from_pointee(shown);
         let events = options.events;
         let webhooks = occurrences::Webhooks::load(service.clone(), clock.clone(), events.clone()).await?;
-        Ok(Arc::new(Self { service, clock, links, sessions, helpers, events, webhooks, shown, marks }))
+        Ok(Arc::new(Self { service, clock, links, sessions, seal, helpers, events, webhooks, shown, marks }))
     }
 
     /// Starts callbacks: from now on there are some to subscribe to. The future delivers until `closing`, and returns when how far it came

@@ -26,16 +26,18 @@ pub(super) struct Pending {
     pub asker: Asker,
     /// What is waited for.
     pub work: Work,
+    /// How many of a job's questions were asked before, on a stream that broke off.
+    pub asked: usize,
 }
 
 impl Pending {
     /// A request that is taken up again on another stream.
     pub(super) fn resumed(thread: Thread, session: Arc<Session>, viewer: Viewer) -> Self {
-        let Thread { id, token, waits, .. } = thread;
+        let Thread { id, token, waits, asked, .. } = thread;
         let (revision, abilities) = (session.revision, session.abilities);
         let asker = Asker { viewer, revision, session: Some(session), abilities, level: None };
         let own = |raw: Box<serde_json::value::RawValue>| raw.get().into();
-        Self { id: own(id), token: token.map(own), asker, work: Work::of(waits) }
+        Self { id: own(id), token: token.map(own), asker, work: Work::of(waits), asked }
     }
 
     /// The answer alone; `None` if the client canceled the request.
@@ -46,7 +48,8 @@ impl Pending {
     /// A stream of what there is to tell, the answer last.
     pub(super) fn stream(self, endpoint: &Arc<Endpoint>, is_resumed: bool) -> Stream {
         let (outlet, endpoint) = (Outlet::default(), endpoint.clone());
-        let voice = Voice::new(outlet.clone(), self.token.as_deref()).about(self.work.waits.task());
+        let voice =
+            Voice::new(outlet.clone(), self.token.as_deref()).about(self.work.waits.task()).having_asked(self.asked);
         Stream::new(outlet, async move {
             let mut voice = self.on_thread(voice);
             if is_resumed {

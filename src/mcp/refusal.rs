@@ -54,6 +54,11 @@ pub(super) fn misfit(violations: &[Violation]) -> String {
     )
 }
 
+/// Answers that do not fit their questions.
+pub(super) fn misfit_answer(violations: &[Violation]) -> String {
+    lines("The answers do not fit their questions, which stay open:", violations)
+}
+
 /// A mistake that the model can mend: a result from 2025-11-25 on, -32602 before.
 pub(super) fn complain(revision: Revision, text: &str) -> Result<Members, Error> {
     match revision {

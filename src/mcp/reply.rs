@@ -122,7 +122,7 @@ impl Reply {
             Ok(Outcome::Ready(members)) => Self::result(id, asker.revision, &members),
             Ok(Outcome::Waiting(mut work)) => {
                 let (id, token) = (id.into(), token.map(Into::into).or(work.token.take()));
-                Self::Pending(Box::new(Pending { id, token, asker, work }))
+                Self::Pending(Box::new(Pending { id, token, asker, work, asked: 0 }))
             }
             Ok(Outcome::Stream(stream)) => Self::Stream(id.into(), stream),
             Err(error) => Self::error(Some(id), &error),

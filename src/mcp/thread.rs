@@ -9,6 +9,7 @@ use serde::{Deserialize, Serialize};
 use serde_json::value::RawValue;
 
 use super::session::Session;
+use super::voice;
 use super::work::Waits;
 
 /// Longest request id or progress token, as written, of a stream that can be resumed. With a longer one its events have no ids.
@@ -32,6 +33,9 @@ pub(super) struct Thread {
     /// What it waits for.
     #[serde(rename = "w")]
     pub waits: Waits,
+    /// How many of a job's questions were asked up to the event that was read.
+    #[serde(skip)]
+    pub asked: usize,
 }
 
 /// What the id of an event says.
@@ -52,7 +56,7 @@ impl Thread {
             return None;
         }
         let token = token.and_then(own);
-        Some(Self { session: mark(session).into(), id: own(id)?, token, waits: waits.clone() })
+        Some(Self { session: mark(session).into(), id: own(id)?, token, waits: waits.clone(), asked: 0 })
     }
 
     /// With what the ids of its events begin.
@@ -67,10 +71,10 @@ impl Thread {
         };
         let json = URL_SAFE_NO_PAD.decode(thread).ok().and_then(|json| String::from_utf8(json).ok());
         let thread = json.and_then(|json| serde_json::from_str::<Self>(&json).ok());
-        let is_place = place == "end" || place.bytes().all(|byte| byte.is_ascii_digit());
-        match thread.filter(|thread| is_place && thread.session == mark(session)) {
+        let asked = if place == "end" { Some(0) } else { voice::place(place) };
+        match thread.filter(|thread| thread.session == mark(session)).zip(asked) {
             Some(_) if place == "end" => Resumed::Delivered,
-            Some(thread) if thread.is_sound() => Resumed::Pending(thread),
+            Some((thread, asked)) if thread.is_sound() => Resumed::Pending(Self { asked, ..thread }),
             Some(_) | None => Resumed::Foreign,
         }
     }

@@ -13,10 +13,11 @@ use super::era::{Meta, Revision};
 use super::leash::Leash;
 use super::log::Level;
 use super::reply::Members;
+use super::rounds::Round;
 use super::rpc::{self, Error, INVALID_PARAMS, METHOD_NOT_FOUND, Params};
 use super::session::{Abilities, Session};
 use super::work::{Asker, Outcome, Waits, Work};
-use super::{Endpoint, helpers, refusal, tasks};
+use super::{Endpoint, helpers, refusal, result, tasks};
 use crate::job::{Head, Status};
 use crate::service::{Refused, Submit, Submitted, TaskSupport, Tool, Viewer};
 
@@ -148,6 +149,19 @@ fn is_task_wanted(call: &Call<'_>, name: &str, support: TaskSupport) -> Result<b
 
 async fn start(endpoint: &Endpoint, call: &Call<'_>, tool: &Tool, arguments: &str) -> Result<Outcome, Error> {
     let form = form(call, tool)?;
+    // Where the client asks its user. A task does that later, unless it is one that only begins when nothing more is asked.
+    let asks = call.revision.is_modern() && call.abilities.elicitation && tool.inline_wait.0 > 0;
+    let asks = asks && (form == Form::Handle || tool.task_support == TaskSupport::Required);
+    let is_retry = call.revision.is_modern() && call.params.request_state.is_some();
+    let round = if asks || is_retry { Some(Round::of(call, tool, arguments)?) } else { None };
+    let resumed = match &round {
+        Some(round) => round.resumed(endpoint, call).await?,
+        None => None,
+    };
+    let round = round.filter(|_| asks);
+    if let Some(head) = resumed {
+        return Ok(hand_out(endpoint, call, (tool, form), &head, (None, round)));
+    }
     let submit = Submit {
         job_type: tool.job_type.to_string(),
         payload: slice(call.body, arguments),
@@ -159,10 +173,10 @@ async fn start(endpoint: &Endpoint, call: &Call<'_>, tool: &Tool, arguments: &st
     if call.revision.is_modern() && submit.key.is_none() && !tool.derive_key {
         let mut leash = Leash::new(&endpoint.service, call.viewer, submit);
         let submitted = leash.submitted().await;
-        return answer(endpoint, call, (tool, form), submitted, Some(leash));
+        return answer(endpoint, call, (tool, form), submitted, (Some(leash), round));
     }
     let submitted = endpoint.service.submit(call.viewer, submit).await;
-    answer(endpoint, call, (tool, form), submitted, None)
+    answer(endpoint, call, (tool, form), submitted, (None, round))
 }
 
 fn answer(
@@ -170,36 +184,59 @@ fn answer(
     call: &Call<'_>,
     (tool, form): (&Tool, Form),
     submitted: Result<Submitted, Refused>,
-    mut leash: Option<Leash>,
+    (leash, round): (Option<Leash>, Option<Round>),
 ) -> Result<Outcome, Error> {
-    let head = match submitted {
-        Ok(submitted) => submitted.head,
-        Err(refused) if form == Form::LegacyTask => return Err(refusal::of_task(&refused)),
-        Err(refused) => return refusal::of_call(&refused, call.revision).map(Outcome::Ready),
-    };
-    let is_at_once = tool.inline_wait.0 == 0 || tool.task_support == TaskSupport::Required;
-    let handed_out = match form {
-        Form::LegacyTask => tasks::legacy::created(endpoint, call, &head),
-        Form::ModernTask if is_at_once => tasks::modern::created(endpoint, &head),
-        Form::Handle if is_at_once => handle(endpoint, &head),
-        Form::ModernTask | Form::Handle => {
+    match submitted {
+        Ok(submitted) => Ok(hand_out(endpoint, call, (tool, form), &submitted.head, (leash, round))),
+        Err(refused) if form == Form::LegacyTask => Err(refusal::of_task(&refused)),
+        Err(refused) => refusal::of_call(&refused, call.revision).map(Outcome::Ready),
+    }
+}
+
+/// What is answered at once, or the wait for more.
+fn hand_out(
+    endpoint: &Endpoint,
+    call: &Call<'_>,
+    (tool, form): (&Tool, Form),
+    head: &Head,
+    (mut leash, round): (Option<Leash>, Option<Round>),
+) -> Outcome {
+    let waits = tool.inline_wait.0 > 0 && (tool.task_support != TaskSupport::Required || round.is_some());
+    let members = match form {
+        Form::LegacyTask => tasks::legacy::created(endpoint, call, head),
+        Form::ModernTask | Form::Handle if waits => {
             let until = endpoint.clock.now().plus(tool.inline_wait);
-            return Ok(Outcome::Waiting(Work { leash, ..Work::of(Waits::Call(head.job.id(), until.0)) }));
+            return Outcome::Waiting(Work { leash, round, ..Work::of(Waits::Call(head.job.id(), until.0)) });
         }
+        Form::ModernTask => tasks::modern::created(endpoint, head),
+        Form::Handle => handle(endpoint, head),
     };
     leash.iter_mut().for_each(Leash::release);
-    Ok(handed_out.into())
+    members.into()
 }
 
 /// What is answered for a job that goes on: a task where the client takes one, else its handle.
 pub(super) fn unfinished(endpoint: &Endpoint, asker: &Asker, head: &Head) -> Members {
-    let catalogue = endpoint.service.catalogue();
-    let is_never =
-        catalogue.of_type(&head.job.spec.job_type).is_some_and(|tool| tool.task_support == TaskSupport::Never);
-    if asker.revision.is_modern() && asker.abilities.tasks && !is_never {
+    if asker.revision.is_modern() && asker.abilities.tasks && task_support(endpoint, head) != TaskSupport::Never {
         return tasks::modern::created(endpoint, head);
     }
     handle(endpoint, head)
+}
+
+/// What is answered for a job that has ended: its result, but a tool that is always a task is one even then.
+///
+/// # Errors
+/// As `result::of_job`.
+pub(super) async fn ended(endpoint: &Endpoint, asker: &Asker, head: &Arc<Head>) -> Result<Members, Error> {
+    if asker.revision.is_modern() && task_support(endpoint, head) == TaskSupport::Required {
+        return Ok(tasks::modern::created(endpoint, head));
+    }
+    result::of_job(endpoint, asker.revision, head).await
+}
+
+fn task_support(endpoint: &Endpoint, head: &Head) -> TaskSupport {
+    let catalogue = endpoint.service.catalogue();
+    catalogue.of_type(&head.job.spec.job_type).map(|tool| tool.task_support).unwrap_or_default()
 }
 
 /// What is answered while, or although, there is more to learn about the job.
@@ -234,7 +271,11 @@ pub(super) fn next_step(endpoint: &Endpoint, head: &Head) -> String {
         return format!("The job {id} is {name}. Its state is at {}.", endpoint.links.status_url(id));
     }
     match status {
-        Status::Pending | Status::InProgress | Status::InputRequired => format!(
+        Status::InputRequired => format!(
+            "The job {id} is {name}: it waits for answers to its questions. Next, call get_job with jobId {id} to read them, ask the user, \
+             and call answer_job with jobId {id} and the answers; do not call this tool again for the same work."
+        ),
+        Status::Pending | Status::InProgress => format!(
             "The job {id} is {name}: it runs in the background and outlives this conversation. Next, call wait_for_jobs with \
              jobIds [{id}] to learn how it ends; do not call this tool again for the same work."
         ),

@@ -27,6 +27,8 @@ pub(super) struct Voice {
     task: Option<JobId>,
     /// The last number that was told.
     told: Option<f64>,
+    /// How many of the job's questions were asked on this stream.
+    asked: usize,
 }
 
 /// The ids of a resumable stream's events.
@@ -35,10 +37,17 @@ struct Thread {
     last_ms: i64,
 }
 
+/// Where on a thread an event stands, as its id says it: a time, and how many questions were asked by then.
+pub(super) fn place(place: &str) -> Option<usize> {
+    let (ms, asked) = place.split_once('-').unwrap_or((place, "0"));
+    let is_number = |text: &str| !text.is_empty() && text.bytes().all(|byte| byte.is_ascii_digit());
+    (is_number(ms) && is_number(asked)).then(|| asked.parse().ok()).flatten()
+}
+
 impl Voice {
     /// Says nothing: the answer is all that the client takes.
     pub(super) fn mute() -> Self {
-        Self { outlet: None, thread: None, token: None, task: None, told: None }
+        Self { outlet: None, thread: None, token: None, task: None, told: None, asked: 0 }
     }
 
     /// Speaks through this outlet.
@@ -51,6 +60,24 @@ impl Voice {
     pub(super) fn about(mut self, task: Option<JobId>) -> Self {
         self.task = task;
         self
+    }
+
+    /// The same, where so many questions were asked before.
+    #[must_use]
+    pub(super) fn having_asked(mut self, asked: usize) -> Self {
+        self.asked = asked;
+        self
+    }
+
+    /// How many of the job's questions were asked on this stream, before it broke off too.
+    pub(super) fn asked(&self) -> usize {
+        self.asked
+    }
+
+    /// Asks a question, the so many-th of the job.
+    pub(super) async fn ask(&mut self, asked: usize, request: &[u8], now: Timestamp) {
+        self.asked = asked;
+        self.say(request, now).await;
     }
 
     /// The same, with event ids that begin with `prefix`.
@@ -70,6 +97,12 @@ impl Voice {
     /// Whether anybody listens.
     pub(super) fn is_heard(&self) -> bool {
         self.outlet.is_some()
+    }
+
+    /// `_meta` of a request that is about the task, if there is one.
+    pub(super) fn related(&self) -> Option<serde_json::Value> {
+        let task = self.task?;
+        serde_json::from_str(&format!("{{{}}}", related_task(task))).ok()
     }
 
     /// The last of a notification's `params`, with the comma before it: what marks it as one about the task, if there is one.
@@ -155,7 +188,8 @@ impl Voice {
     fn event_id(&mut self, now: Timestamp) -> Option<String> {
         let thread = self.thread.as_mut()?;
         thread.last_ms = now.0.max(thread.last_ms + 1);
-        Some(format!("{}{}", thread.prefix, thread.last_ms))
+        let asked = if self.asked == 0 { String::new() } else { format!("-{}", self.asked) };
+        Some(format!("{}{}{asked}", thread.prefix, thread.last_ms))
     }
 }
 

@@ -9,22 +9,27 @@ use std::time::Duration;
 use serde::{Deserialize, Serialize};
 use tokio::time::Instant;
 
+use super::elicit::{self, Put};
 use super::era::Revision;
 use super::helpers::Watch;
 use super::leash::Leash;
 use super::log::Level;
 use super::reply::Members;
+use super::rounds::Round;
 use super::rpc::Error;
 use super::session::{Abilities, Session};
 use super::stream::Stream;
-use super::tools::unfinished;
+use super::tools::{ended, unfinished};
 use super::voice::Voice;
-use super::{Endpoint, log, refusal, result, tasks};
+use super::{Endpoint, log, refusal, tasks};
 use crate::job::{Head, JobId, Timestamp};
 use crate::service::Viewer;
 
 /// Longest that a client which takes no stream waits for a job to end, whatever it asked for: then its request may as well be repeated.
 pub const SILENT_MAX: Duration = Duration::from_secs(600);
+
+/// Longest that a call waits for an answer to a question that its client was sent; then it is answered as if nobody could be asked.
+pub const ANSWER_WAIT_MAX: Duration = Duration::from_secs(3_600);
 
 /// What a method makes of a request.
 pub(super) enum Outcome {
@@ -72,6 +77,8 @@ pub(super) struct Work {
     pub leash: Option<Leash>,
     /// Under which token progress is told if the request brought none.
     pub token: Option<Box<str>>,
+    /// 2026-07-28: the answer may be what the job asks.
+    pub round: Option<Round>,
 }
 
 /// For what an answer waits. Written into the event ids of resumable streams.
@@ -96,9 +103,15 @@ impl Waits {
     ///
     /// # Errors
     /// What the method answers in place of a result.
-    pub(super) async fn run(&self, endpoint: &Endpoint, asker: &Asker, voice: &mut Voice) -> Result<Members, Error> {
+    async fn run(
+        &self,
+        endpoint: &Endpoint,
+        asker: &Asker,
+        voice: &mut Voice,
+        round: Option<&Round>,
+    ) -> Result<Members, Error> {
         match self {
-            Self::Call(job, until) => call(endpoint, asker, voice, *job, Timestamp(*until)).await,
+            Self::Call(job, until) => call(endpoint, asker, voice, round, (*job, Timestamp(*until))).await,
             Self::Jobs(watch) => watch.run(endpoint, asker, voice).await,
             Self::Result(job) => tasks::legacy::await_result(endpoint, asker, voice, *job).await,
             Self::Cancel(job) => tasks::legacy::await_cancel(endpoint, asker, *job).await,
@@ -138,7 +151,7 @@ impl Waits {
 impl Work {
     /// A wait that gives nothing up when it is dropped.
     pub(super) fn of(waits: Waits) -> Self {
-        Self { waits, leash: None, token: None }
+        Self { waits, leash: None, token: None, round: None }
     }
 
     /// As `Waits::run`; then whoever asked has what was asked for, and nothing is given up any more.
@@ -146,7 +159,7 @@ impl Work {
     /// # Errors
     /// As `Waits::run`.
     pub(super) async fn run(mut self, endpoint: &Endpoint, asker: &Asker, voice: &mut Voice) -> Result<Members, Error> {
-        let outcome = self.waits.run(endpoint, asker, voice).await;
+        let outcome = self.waits.run(endpoint, asker, voice, self.round.as_ref()).await;
         self.leash.iter_mut().for_each(Leash::release);
         outcome
     }
@@ -158,22 +171,32 @@ pub(super) fn deadline(endpoint: &Endpoint, until: Timestamp) -> Instant {
     Instant::now() + left.min(SILENT_MAX)
 }
 
+/// A person who thinks costs nothing: while the client asks one, the time that the call may take stands still.
 async fn call(
     endpoint: &Endpoint,
     asker: &Asker,
     voice: &mut Voice,
-    job: JobId,
-    until: Timestamp,
+    round: Option<&Round>,
+    (job, until): (JobId, Timestamp),
 ) -> Result<Members, Error> {
-    let (service, viewer) = (&endpoint.service, &asker.viewer);
-    let deadline = deadline(endpoint, until);
-    let mut head = service.job(viewer, job).await.map_err(|refused| refusal::internal(&refused))?;
-    loop {
-        if head.job.status().is_terminal() {
-            if let Some(level) = asker.level() {
-                log::send(endpoint, &head, level, voice).await;
+    let mut deadline = deadline(endpoint, until);
+    let mut is_asking = false;
+    let head = endpoint.service.job(&asker.viewer, job).await;
+    let mut head = head.map_err(|refused| refusal::internal(&refused))?;
+    while !head.job.status().is_terminal() {
+        if head.job.awaits_input() {
+            match elicit::put(endpoint, asker, voice, round, &head).await? {
+                Put::Asked => {}
+                Put::Answered(newer) => {
+                    head = newer;
+                    continue;
+                }
+                Put::Instead(members) => return Ok(members),
             }
-            return result::of_job(endpoint, asker.revision, &head).await;
+        }
+        if head.job.awaits_input() != is_asking {
+            is_asking = !is_asking;
+            deadline = Instant::now() + if is_asking { ANSWER_WAIT_MAX } else { inline_wait(endpoint, &head) };
         }
         let left = deadline.saturating_duration_since(Instant::now());
         if left.is_zero() {
@@ -186,6 +209,16 @@ async fn call(
             Err(_) => return Ok(unfinished(endpoint, asker, &head)),
         }
     }
+    if let Some(level) = asker.level() {
+        log::send(endpoint, &head, level, voice).await;
+    }
+    ended(endpoint, asker, &head).await
+}
+
+/// How long a call of this job's tool waits.
+fn inline_wait(endpoint: &Endpoint, head: &Head) -> Duration {
+    let catalogue = endpoint.service.catalogue();
+    catalogue.of_type(&head.job.spec.job_type).map(|tool| tool.inline_wait.duration()).unwrap_or_default()
 }
 
 /// The job once it has moved on; `None` if it did not within `at_most`.

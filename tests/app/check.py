@@ -131,7 +131,7 @@ def check_lists(plain, shown):
     """Only a client that shows apps hears of them."""
     names = lambda session: {tool["name"]: tool for tool in session.ask("tools/list", {})["result"]["tools"]}
     without, with_app = names(plain), names(shown)
-    check(set(with_app) - set(without) == {"view_job", "answer_job", "retry_job"}, "the app's own tools are for clients that show it")
+    check(set(with_app) - set(without) == {"view_job", "answer_question", "retry_job"}, "the app's own tools are for clients that show it")
     check(not any("_meta" in tool for tool in without.values()), "others hear of no app")
     tool = with_app["bake_a_cake"]["_meta"]
     check(tool["ui"]["resourceUri"] == tool["ui/resourceUri"] == "ui://longhaul/job", "its jobs have a view")

@@ -1,4 +1,4 @@
-//! The helper tools: four by which a plain client follows its jobs, and three for the app.
+//! The helper tools: five by which a plain client follows its jobs, and three for the app.
 //!
 //! In: a call by name. Out: the members of a tool result. What is wrong with the arguments, and an id that nobody knows, is told as a result
 //! that a model can act on. One file per tool.
@@ -17,6 +17,7 @@ use crate::job::{Head, JobId, Millis, Rules};
 use crate::service::{Catalogue, JobView, Refused, TaskSupport, Tool, Viewer};
 
 mod answer_job;
+mod answer_question;
 mod cancel_job;
 mod change;
 mod get_job;
@@ -41,13 +42,15 @@ enum Helper {
     Wait,
     Cancel,
     List,
-    View,
     Answer,
+    View,
+    Question,
     Retry,
 }
 
 impl Helper {
-    const ALL: [Self; 7] = [Self::Get, Self::Wait, Self::Cancel, Self::List, Self::View, Self::Answer, Self::Retry];
+    const ALL: [Self; 8] =
+        [Self::Get, Self::Wait, Self::Cancel, Self::List, Self::Answer, Self::View, Self::Question, Self::Retry];
 
     const fn name(self) -> &'static str {
         match self {
@@ -55,8 +58,9 @@ impl Helper {
             Self::Wait => "wait_for_jobs",
             Self::Cancel => "cancel_job",
             Self::List => "list_jobs",
-            Self::View => "view_job",
             Self::Answer => "answer_job",
+            Self::View => "view_job",
+            Self::Question => "answer_question",
             Self::Retry => "retry_job",
         }
     }
@@ -71,8 +75,9 @@ impl Helper {
             Self::Wait => ("Wait for jobs", wait_for_jobs::DESCRIPTION, wait_for_jobs::schema(), true),
             Self::Cancel => ("Cancel a job", cancel_job::DESCRIPTION, cancel_job::schema(), false),
             Self::List => ("List jobs", list_jobs::DESCRIPTION, list_jobs::schema(), true),
-            Self::View => ("View a job", view_job::DESCRIPTION, view_job::schema(), true),
             Self::Answer => ("Answer a job", answer_job::DESCRIPTION, answer_job::schema(), false),
+            Self::View => ("View a job", view_job::DESCRIPTION, view_job::schema(), true),
+            Self::Question => ("Answer a question", answer_question::DESCRIPTION, answer_question::schema(), false),
             Self::Retry => ("Retry a job", retry_job::DESCRIPTION, retry_job::schema(), false),
         };
         Tool {
@@ -97,8 +102,8 @@ impl Helper {
 /// What the helper of that name has to do with the app.
 pub(super) fn part(name: &str) -> app::Part {
     match Helper::named(name) {
-        Some(Helper::View | Helper::Answer | Helper::Retry) => app::Part::Own,
-        Some(Helper::Get | Helper::Wait | Helper::Cancel | Helper::List) | None => app::Part::None,
+        Some(Helper::View | Helper::Question | Helper::Retry) => app::Part::Own,
+        Some(Helper::Get | Helper::Wait | Helper::Cancel | Helper::List | Helper::Answer) | None => app::Part::None,
     }
 }
 
@@ -157,8 +162,9 @@ pub(super) async fn call(
         Some(Helper::Wait) => wait_for_jobs::call(&context).await,
         Some(Helper::Cancel) => cancel_job::call(&context).await.map(Outcome::Ready),
         Some(Helper::List) => list_jobs::call(&context).await.map(Outcome::Ready),
-        Some(Helper::View) => view_job::call(&context).await.map(Outcome::Ready),
         Some(Helper::Answer) => answer_job::call(&context).await.map(Outcome::Ready),
+        Some(Helper::View) => view_job::call(&context).await.map(Outcome::Ready),
+        Some(Helper::Question) => answer_question::call(&context).await.map(Outcome::Ready),
         Some(Helper::Retry) => retry_job::call(&context).await.map(Outcome::Ready),
         None => Err(Stop::Told(Members::complaint("There is no such helper."))),
     };
@@ -247,6 +253,10 @@ mod tests {
         assert!(!fits("wait_for_jobs", serde_json::json!({"jobIds": [id], "timeoutMs": TIMEOUT_MAX_MS + 1})));
         assert!(fits("cancel_job", serde_json::json!({"jobId": id, "reason": "no more"})));
         assert!(!fits("cancel_job", serde_json::json!({"jobId": 7})));
+        let answers = serde_json::json!({"size": {"action": "accept", "content": {"n": 1}}});
+        assert!(fits("answer_job", serde_json::json!({"jobId": id, "answers": answers})));
+        assert!(!fits("answer_job", serde_json::json!({"jobId": id, "answers": {}})));
+        assert!(!fits("answer_job", serde_json::json!({"jobId": id, "answers": {"size": {"action": "perhaps"}}})));
         assert!(fits("list_jobs", serde_json::json!({"status": "failed", "limit": 5})));
         assert!(!fits("list_jobs", serde_json::json!({"status": "waiting"})));
         assert!(!fits("list_jobs", serde_json::json!({"state": "failed"})));
@@ -254,11 +264,7 @@ mod tests {
 
     #[test]
     fn only_the_helpers_names_are_taken() {
-        assert!(
-            ["get_job", "wait_for_jobs", "cancel_job", "list_jobs", "view_job", "answer_job", "retry_job"]
-                .into_iter()
-                .all(is_helper)
-        );
+        assert!(Helper::ALL.into_iter().all(|helper| is_helper(helper.name())));
         assert!(!is_helper("get_jobs"));
     }
 }

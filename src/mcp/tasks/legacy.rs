@@ -19,7 +19,7 @@ use crate::mcp::rpc::{self, Error, INTERNAL_ERROR, INVALID_PARAMS};
 use crate::mcp::tools::{Call, next_step};
 use crate::mcp::voice::Voice;
 use crate::mcp::work::{Asker, Outcome, SILENT_MAX, Waits, Work, moved_on};
-use crate::mcp::{Endpoint, log, refusal, result};
+use crate::mcp::{Endpoint, elicit, log, refusal, result};
 use crate::service::Query;
 
 /// Most tasks on one page of `tasks/list`.
@@ -212,6 +212,9 @@ async fn until_ended(endpoint: &Endpoint, asker: &Asker, voice: &mut Voice, job:
     while !head.job.status().is_terminal() {
         if !voice.is_heard() && Instant::now() >= silent_until {
             return Err(Error::answered(INTERNAL_ERROR, "the task still works; ask again"));
+        }
+        if head.job.awaits_input() {
+            elicit::ask(endpoint, asker, voice, &head).await?;
         }
         voice.progress(&head, endpoint.clock.now()).await;
         let newer = moved_on(endpoint, asker, &head, voice.patience().min(SILENT_MAX)).await;

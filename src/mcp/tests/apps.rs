@@ -38,7 +38,7 @@ async fn only_clients_that_show_apps_are_told_of_ours() {
         assert!(plain.iter().all(|tool| tool.get("_meta").is_none()), "{revision}");
         let shown = tools(&rig, revision, shows_apps()).await;
         assert_eq!(names(&shown)[..plain.len()], names(&plain)[..]);
-        assert_eq!(names(&shown)[plain.len()..], ["view_job", "answer_job", "retry_job"]);
+        assert_eq!(names(&shown)[plain.len()..], ["view_job", "answer_question", "retry_job"]);
         assert_eq!(shown[0]["_meta"], json!({"ui": {"resourceUri": URI}, "ui/resourceUri": URI}));
         let own = shown.last().expect("some");
         assert_eq!(own["_meta"], json!({"ui": {"visibility": ["app"]}}));

@@ -66,7 +66,7 @@ async fn tools_are_listed_in_one_order_with_the_dress_of_their_revision() {
         tools.iter().map(|tool| tool["name"].as_str().expect("a name").to_owned()).collect()
     };
     let configured = ["start", "quick", "numbers", "derived", "plain", "must", "must_wait"];
-    let helpers = ["get_job", "wait_for_jobs", "cancel_job", "list_jobs"];
+    let helpers = ["get_job", "wait_for_jobs", "cancel_job", "list_jobs", "answer_job"];
     let expected: Vec<_> = configured.into_iter().chain(helpers).map(str::to_owned).collect();
     assert_eq!((names(&old), names(&new)), (expected.clone(), expected));
     assert_eq!((old.get("ttlMs"), old.get("nextCursor"), new.get("nextCursor")), (None, None, None));

@@ -8,6 +8,7 @@ mod ladders;
 mod library;
 mod methods;
 mod occurrences;
+mod questions;
 mod reader;
 mod results;
 mod rig;
