@@ -6,6 +6,7 @@ mod calls;
 mod helpers;
 mod ladders;
 mod library;
+mod methods;
 mod occurrences;
 mod questions;
 mod reader;

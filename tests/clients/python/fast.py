@@ -1,7 +1,6 @@
 """FastMCP's client: 2026-07-28 without a session and with calls as tasks, and a session of 2025-11-25 with streams that it resumes."""
 
 import asyncio
-import os
 
 from fastmcp import Client
 from fastmcp.client.elicitation import ElicitationHandler, ElicitResult
@@ -29,8 +28,7 @@ async def story(client: Client, person: Person, revision: str, ok: Teller) -> No
         await client.list_tools()
     else:
         await repeats(call, ok, MCPError)
-    if os.environ.get("LONGHAUL_ASKS"):
-        await asks(call, person, ok)
+    await asks(call, person, ok)
 
 
 def elicitation(person: Person) -> ElicitationHandler:

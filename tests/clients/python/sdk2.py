@@ -30,8 +30,7 @@ async def story(client: Client, person: Person, ok: Teller) -> None:
         await resumes(call, ok, keyed())
     else:
         await repeats(call, ok, MCPError)
-    if os.environ.get("LONGHAUL_ASKS"):
-        await asks(call, person, ok)
+    await asks(call, person, ok)
 
 
 def elicitation(person: Person) -> ElicitationFnT:

@@ -16,9 +16,10 @@ import mcp_types._v2025_11_25 as core
 from mcp_types import methods
 from pydantic import ValidationError
 
-MODERN = "2026-07-28"
 ENVELOPE = "io.modelcontextprotocol/protocolVersion"
 # Core tasks are an experiment, which the SDK has the schema of, but no use for.
+REQUESTS = methods.SERVER_REQUESTS
+NOTIFICATIONS = {**methods.SERVER_NOTIFICATIONS, ("notifications/tasks/status", "2025-11-25"): core.TaskStatusNotification}
 RESULTS = {
     **methods.SERVER_RESULTS,
     ("tasks/get", "2025-11-25"): core.GetTaskResult,
@@ -43,19 +44,17 @@ class Seen:
         self.counts[revision] += 1
         try:
             self.hold(message, session, revision)
-        except KeyError as method:
-            self.unknown[f"{method} of {revision}"] += 1
+        except KeyError as what:
+            self.unknown[str(what)] += 1
         except (ValidationError, ValueError) as why:
             self.wrong.append(f"{revision}: {json.dumps(message)[:2000]}\n{why}")
 
     def hold(self, message: dict, session: str | None, revision: str) -> None:
         if message.get("jsonrpc") != "2.0":
             raise ValueError("jsonrpc is not 2.0")
-        params = message.get("params")
-        if "method" in message and "id" in message:
-            methods.parse_server_request(message["method"], revision, params)
-        elif "method" in message:
-            methods.parse_server_notification(message["method"], revision, params)
+        if "method" in message:
+            known = REQUESTS if "id" in message else NOTIFICATIONS
+            known[message["method"], revision].model_validate(message, by_name=False)
         elif "error" in message:
             error = message["error"]
             if not (isinstance(error["code"], int) and isinstance(error["message"], str)) or message.get("id", 0) is None:
@@ -185,7 +184,8 @@ async def main() -> None:
     for wrong in seen.wrong:
         print(wrong, flush=True)
     counts = ", ".join(f"{count} of {revision}" for revision, count in sorted(seen.counts.items()))
-    print(f"messages of the server held against their schema: {counts}; without one: {dict(seen.unknown)}", flush=True)
+    unknown = ", ".join(sorted(seen.unknown)) or "none"
+    print(f"messages of the server held against their schema: {counts}; without one: {sum(seen.unknown.values())} ({unknown})", flush=True)
     sys.exit(1 if seen.wrong else 0)
 
 

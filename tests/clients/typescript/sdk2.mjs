@@ -32,7 +32,7 @@ await handles(modern);
 await progresses(modern);
 await cancels(modern);
 await repeats(modern);
-if (process.env.LONGHAUL_ASKS) await asks(modern);
+await asks(modern);
 await modern.client.close();
 
 const session = await connect("legacy", "2025-11-25");
@@ -41,7 +41,7 @@ await handles(session);
 await progresses(session);
 await cancels(session);
 await resumes(session, session.answered);
-if (process.env.LONGHAUL_ASKS) await asks(session);
+await asks(session);
 await session.transport.terminateSession();
 await session.client.close();
 

@@ -22,9 +22,7 @@ async fn main() -> Result<()> {
             "2025-11-25" => resumes(&session).await?,
             _ => repeats(&session).await?,
         }
-        if std::env::var_os("LONGHAUL_ASKS").is_some() {
-            asks(&session).await?;
-        }
+        asks(&session).await?;
         session.client.cancel().await?;
     }
     let session = Session::open("2026-07-28", true).await?;
