@@ -32,7 +32,10 @@ pub struct Reloaded<'a> {
 pub fn reload(old: &Config, new: Result<Config, Failure>, parts: &Reloaded<'_>) {
     let taken = new.map_err(|failure| failure.to_string()).and_then(|new| take(old, new, parts));
     match taken {
-        Ok(tools) => tracing::info!(tools, "tools, resources and prompts are now those of the configuration"),
+        Ok(tools) => tracing::info!(
+            tools,
+            "tools, resources and prompts are now those of the configuration; other settings, tokens among them, are as at start"
+        ),
         Err(why) => tracing::error!("the configuration is not taken, and everything stays as it was: {why}"),
     }
 }

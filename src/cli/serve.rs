@@ -161,6 +161,15 @@ pub fn run(settings: &Settings) -> Result<ExitCode, Failure> {
 /// process itself once the store is closed, because sled's own drop would unwrap its last sync (design 5.8).
 pub fn host(config: &Config, host: &mut dyn Host) -> Option<ExitCode> {
     logging::tell_of_panics();
+    let runtime = match tokio::runtime::Builder::new_multi_thread().enable_all().build() {
+        Ok(runtime) => runtime,
+        Err(why) => {
+            output::complain(&format!("no runtime: {why}"));
+            return Some(exit::FAILED.into());
+        }
+    };
+    // Before the store is opened, which may take a while: a wish to read the configuration again must not end the process.
+    let hangup = runtime.block_on(async { signal(SignalKind::hangup()) });
     let running = match start(config) {
         Ok(running) => running,
         Err(NoStart::Store(store::Error::Locked(_))) if host.joins() => return None,
@@ -173,14 +182,7 @@ pub fn host(config: &Config, host: &mut dyn Host) -> Option<ExitCode> {
             return Some(exit::FAILED.into());
         }
     };
-    let runtime = match tokio::runtime::Builder::new_multi_thread().enable_all().build() {
-        Ok(runtime) => runtime,
-        Err(why) => {
-            output::complain(&format!("no runtime: {why}"));
-            return Some(exit::FAILED.into());
-        }
-    };
-    let code = runtime.block_on(serve(config, running, host));
+    let code = runtime.block_on(serve(config, running, host, hangup));
     if host.joins() {
         place::remove(&config.data_dir);
     }
@@ -235,11 +237,11 @@ fn start(config: &Config) -> Result<Running, NoStart> {
 }
 
 /// Serves, and returns the exit code once everything has ended.
-async fn serve(config: &Config, mut running: Running, host: &mut dyn Host) -> u8 {
+async fn serve(config: &Config, mut running: Running, host: &mut dyn Host, hangup: std::io::Result<Signal>) -> u8 {
     // Before it says that it serves: who reads that may end it.
     let listen = |kind| signal(kind).ok();
-    let (Some(mut interrupt), Some(mut terminate), Some(mut hangup)) =
-        (listen(SignalKind::interrupt()), listen(SignalKind::terminate()), listen(SignalKind::hangup()))
+    let (Some(mut interrupt), Some(mut terminate), Ok(mut hangup)) =
+        (listen(SignalKind::interrupt()), listen(SignalKind::terminate()), hangup)
     else {
         output::complain("signals cannot be heard");
         return exit::FAILED;

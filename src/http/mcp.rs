@@ -22,11 +22,18 @@ use crate::mcp::{Answer, Endpoint, Headers, Request, Stream};
 use crate::service::Viewer;
 use crate::shutdown::Phase;
 
-struct Sent<'a>(&'a HeaderMap);
+struct Sent<'a> {
+    headers: &'a HeaderMap,
+    /// Its principal may open no more streams: then it takes JSON alone.
+    is_full: bool,
+}
 
 impl Headers for Sent<'_> {
     fn each<'a>(&'a self, name: &str, see: &mut dyn FnMut(&'a [u8])) {
-        self.0.get_all(name).iter().for_each(|value| see(value.as_bytes()));
+        match name {
+            "accept" if self.is_full => see(b"application/json"),
+            _ => self.headers.get_all(name).iter().for_each(|value| see(value.as_bytes())),
+        }
     }
 }
 
@@ -43,13 +50,18 @@ pub async fn answer(
 ) -> Result<Response<Body>, Problem> {
     let body = collect(body, app.max_body).await?;
     let principal = viewer.principal.clone();
-    let request = Request { verb: head.method.as_str(), headers: &Sent(&head.headers), body, viewer };
-    let mut answer = endpoint.handle(request).await;
-    let body = match answer.stream.take() {
-        Some(stream) => Body::streaming(Pieces::new(app, stream, app.streams.enter(&principal)?)),
-        None => Body::whole(std::mem::take(&mut answer.body)),
-    };
-    Ok(response(answer, body))
+    // Before anything is started: a call must not be refused for want of a stream when it runs already.
+    let permit = app.streams.enter(&principal);
+    let headers = Sent { headers: &head.headers, is_full: permit.is_err() };
+    let mut answer = endpoint.handle(Request { verb: head.method.as_str(), headers: &headers, body, viewer }).await;
+    match (answer.stream.take(), permit) {
+        (Some(stream), Ok(permit)) => Ok(response(answer, Body::streaming(Pieces::new(app, stream, permit)))),
+        (_, Err(problem)) if answer.status == StatusCode::NOT_ACCEPTABLE => Err(problem),
+        _ => {
+            let body = Body::whole(std::mem::take(&mut answer.body));
+            Ok(response(answer, body))
+        }
+    }
 }
 
 fn response(answer: Answer, body: Body) -> Response<Body> {

@@ -20,6 +20,8 @@ pub(super) struct Accepts {
     pub form: Form,
     /// It named `text/event-stream`, and so can follow a stream.
     pub streams: bool,
+    /// It would take a stream where there is nothing else.
+    pub takes_streams: bool,
 }
 
 /// What the client takes, one message as JSON rather than SSE; JSON without an Accept header; `None` if it takes neither.
@@ -37,7 +39,8 @@ pub(super) fn accepts(headers: &dyn Headers) -> Option<Accepts> {
     } else {
         return None;
     };
-    Some(Accepts { form, streams: ranges.sse == Some(true) })
+    let takes_streams = !present || ranges.allow(ranges.sse, ranges.text);
+    Some(Accepts { form, streams: ranges.sse == Some(true), takes_streams })
 }
 
 /// What was said about our two types and the ranges that cover them: acceptable or refused (`q=0`).

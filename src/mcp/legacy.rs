@@ -137,9 +137,11 @@ pub(super) async fn answer(
     };
     let (revision, abilities) = (session.revision, session.abilities);
     let call = Call { revision, abilities, session: Some(&session), ..call };
+    // Before anything is started: a cancel may come right behind its request.
+    let mark = session.call(id);
     let outcome = dispatch(endpoint, message, &session, &call).await;
     let asker = call.asker(Some(session.clone()));
-    Reply::of(id, asker, call.token(), outcome)
+    Reply::of(id, asker, call.token(), outcome, Some(mark))
 }
 
 async fn dispatch(

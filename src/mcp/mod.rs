@@ -79,7 +79,7 @@ pub use subscriptions::{SUBSCRIBED_BYTES_MAX, SUBSCRIPTIONS_MAX};
 pub use tasks::{POLL_EVERY_MS, TASKS_PAGE, TOKENS_MAX};
 pub use thread::{EVENT_ID_MAX, THREAD_ID_MAX};
 pub use voice::PROGRESS_EVERY;
-pub use work::{ANSWER_WAIT_MAX, SILENT_MAX};
+pub use work::{ANSWER_WAIT_MAX, OWN_KEY, SILENT_MAX};
 
 use era::{Era, Meta, Revision};
 use reply::Reply;

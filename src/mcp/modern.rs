@@ -33,7 +33,7 @@ pub(super) async fn answer(
         Ok(()) => dispatch(endpoint, message, headers, &call).await,
         Err(error) => Err(error),
     };
-    Reply::of(id, call.asker(None), call.token(), outcome)
+    Reply::of(id, call.asker(None), call.token(), outcome, None)
 }
 
 async fn dispatch(

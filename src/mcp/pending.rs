@@ -6,6 +6,7 @@
 use std::sync::Arc;
 
 use super::Endpoint;
+use super::calls::CallInFlight;
 use super::reply;
 use super::rpc::{self, Error};
 use super::session::Session;
@@ -13,7 +14,6 @@ use super::stream::{Outlet, Stream};
 use super::thread::Thread;
 use super::voice::Voice;
 use super::work::{Asker, Work};
-use crate::job::JobId;
 use crate::service::Viewer;
 
 /// See the head of this file.
@@ -28,6 +28,8 @@ pub(super) struct Pending {
     pub work: Work,
     /// How many of a job's questions were asked before, on a stream that broke off.
     pub asked: usize,
+    /// In a session: by which its client cancels it.
+    pub call: Option<CallInFlight>,
 }
 
 impl Pending {
@@ -37,7 +39,7 @@ impl Pending {
         let (revision, abilities) = (session.revision, session.abilities);
         let asker = Asker { viewer, revision, session: Some(session), abilities, level: None };
         let own = |raw: Box<serde_json::value::RawValue>| raw.get().into();
-        Self { id: own(id), token: token.map(own), asker, work: Work::of(waits), asked }
+        Self { id: own(id), token: token.map(own), asker, work: Work::of(waits), asked, call: None }
     }
 
     /// The answer alone; `None` if the client canceled the request.
@@ -53,7 +55,7 @@ impl Pending {
         Stream::new(outlet, async move {
             let mut voice = self.on_thread(voice);
             if is_resumed {
-                voice = going_on(&endpoint, &self.asker.viewer, self.work.waits.job(), voice).await;
+                voice = voice.resumed();
             } else if self.asker.revision.primes() {
                 voice.prime(endpoint.clock.now()).await;
             }
@@ -74,10 +76,12 @@ impl Pending {
     }
 
     async fn run(self, endpoint: &Endpoint, voice: &mut Voice) -> Option<Vec<u8>> {
-        let Self { id, asker, work, .. } = self;
-        let (waits, call) = (work.waits.clone(), asker.session.as_ref().map(|session| session.call(&id)));
+        let Self { id, asker, work, call, .. } = self;
+        let call = call.or_else(|| asker.session.as_ref().map(|session| session.call(&id)));
+        let waits = work.waits.clone();
         let outcome = tokio::select! {
             biased;
+            () = ended(asker.session.as_deref()) => return None,
             () = canceled(call.as_ref()) => {
                 waits.give_up(endpoint, &asker).await;
                 return None;
@@ -88,16 +92,14 @@ impl Pending {
     }
 }
 
-/// What was told of this job before is not told again.
-async fn going_on(endpoint: &Endpoint, viewer: &Viewer, job: Option<JobId>, voice: Voice) -> Voice {
-    let Some(job) = job else { return voice };
-    match endpoint.service.job(viewer, job).await {
-        Ok(head) => voice.resumed(&head),
-        Err(_) => voice,
+async fn ended(session: Option<&Session>) {
+    match session {
+        Some(session) => session.over().await,
+        None => std::future::pending().await,
     }
 }
 
-async fn canceled(call: Option<&super::calls::CallInFlight>) {
+async fn canceled(call: Option<&CallInFlight>) {
     match call {
         Some(call) => call.canceled().await,
         None => std::future::pending().await,

@@ -7,6 +7,7 @@ use std::sync::Arc;
 use bytes::Bytes;
 
 use super::accept::{Accepts, Form};
+use super::calls::CallInFlight;
 use super::era::Revision;
 use super::pending::Pending;
 use super::stream::Stream;
@@ -117,12 +118,18 @@ impl Reply {
     }
 
     /// What a method made of a request.
-    pub(super) fn of(id: &str, asker: Asker, token: Option<&str>, outcome: Result<Outcome, rpc::Error>) -> Self {
+    pub(super) fn of(
+        id: &str,
+        asker: Asker,
+        token: Option<&str>,
+        outcome: Result<Outcome, rpc::Error>,
+        call: Option<CallInFlight>,
+    ) -> Self {
         match outcome {
             Ok(Outcome::Ready(members)) => Self::result(id, asker.revision, &members),
             Ok(Outcome::Waiting(mut work)) => {
                 let (id, token) = (id.into(), token.map(Into::into).or(work.token.take()));
-                Self::Pending(Box::new(Pending { id, token, asker, work, asked: 0 }))
+                Self::Pending(Box::new(Pending { id, token, asker, work, asked: 0, call }))
             }
             Ok(Outcome::Stream(stream)) => Self::Stream(id.into(), stream),
             Err(error) => Self::error(Some(id), &error),
@@ -143,7 +150,7 @@ impl Reply {
                 Some(body) => message(200, body, accepts.form),
                 None => Answer::empty(202),
             },
-            Self::Stream(_, stream) if accepts.streams => Answer::streaming(stream),
+            Self::Stream(_, stream) if accepts.takes_streams => Answer::streaming(stream),
             Self::Stream(id, _) => {
                 let text = "the answer is a stream: accept text/event-stream";
                 let error = rpc::Error::refused(406, rpc::INVALID_REQUEST, text);

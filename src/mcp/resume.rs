@@ -25,7 +25,7 @@ pub(super) async fn answer(endpoint: &Arc<Endpoint>, request: &Request<'_>) -> A
         Ok(session) => session,
         Err(error) => return Answer::error(None, &error),
     };
-    if !accept::accepts(request.headers).is_some_and(|accepts| accepts.streams) {
+    if !accept::accepts(request.headers).is_some_and(|accepts| accepts.takes_streams) {
         return refuse(406, "a GET is answered by a stream: accept text/event-stream");
     }
     match headers::text(request.headers, "last-event-id").filter(|id| !id.is_empty()) {

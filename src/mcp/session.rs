@@ -336,8 +336,21 @@ fn revive(name: &str, value: &[u8], now: Timestamp, seen_every: Millis) -> Optio
 fn leaving(open: &HashMap<Arc<str>, Arc<Session>>, now: Timestamp, ttl: Millis, least: usize) -> Vec<Arc<Session>> {
     let mut by_age: Vec<_> = open.values().map(|session| (session.seen.load(Ordering::Relaxed), session)).collect();
     by_age.sort_unstable_by_key(|(seen, _)| *seen);
-    let idle = by_age.iter().take_while(|(_, session)| session.is_idle(now, ttl)).count();
+    let is_idle = |(_, session): &(i64, &Arc<Session>)| session.is_idle(now, ttl);
+    if by_age.iter().take_while(|aged| is_idle(aged)).count() < least {
+        // Who has the most makes room for everybody.
+        let most = greatest(open);
+        by_age.sort_by_key(|aged| !(is_idle(aged) || Some(&*aged.1.owner) == most));
+    }
+    let idle = by_age.iter().take_while(|aged| is_idle(aged)).count();
     by_age.into_iter().take(idle.max(least)).map(|(_, session)| session.clone()).collect()
+}
+
+/// The principal with the most sessions.
+fn greatest(open: &HashMap<Arc<str>, Arc<Session>>) -> Option<&str> {
+    let mut counts: HashMap<&str, usize> = HashMap::new();
+    open.values().for_each(|session| *counts.entry(&session.owner).or_default() += 1);
+    counts.into_iter().max_by_key(|(_, count)| *count).map(|(owner, _)| owner)
 }
 
 /// Writes when a session was last used. One that ended meanwhile does not come back.

@@ -87,10 +87,10 @@ impl Voice {
         self
     }
 
-    /// Goes on where an earlier stream broke off.
+    /// Goes on where an earlier stream broke off: the first number is higher than what was told there, whatever that was.
     #[must_use]
-    pub(super) fn resumed(mut self, head: &Head) -> Self {
-        self.told = Some(steps(head.job.progress.as_deref()).0);
+    pub(super) fn resumed(mut self) -> Self {
+        self.told = Some(f64::NEG_INFINITY);
         self
     }
 
@@ -145,7 +145,7 @@ impl Voice {
     ) {
         let (Some(token), Some(_)) = (&self.token, &self.outlet) else { return };
         let value = match self.told {
-            Some(told) if done <= told => done + way(since, now),
+            Some(told) if done <= told || told == f64::NEG_INFINITY => done + way(since, now),
             Some(_) | None => done,
         };
         if self.told.is_some_and(|told| value <= told) {

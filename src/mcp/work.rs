@@ -31,6 +31,9 @@ pub const SILENT_MAX: Duration = Duration::from_secs(600);
 /// Longest that a call waits for an answer to a question that its client was sent; then it is answered as if nobody could be asked.
 pub const ANSWER_WAIT_MAX: Duration = Duration::from_secs(3_600);
 
+/// How the idempotency keys begin that a bridge of ours gives to each call, so that it may send it again: nobody else has them.
+pub const OWN_KEY: &str = "longhaul-call-";
+
 /// What a method makes of a request.
 pub(super) enum Outcome {
     /// Its answer.
@@ -122,20 +125,18 @@ impl Waits {
     pub(super) async fn give_up(&self, endpoint: &Endpoint, asker: &Asker) {
         match self {
             Self::Call(job, _) => {
+                // Others may wait for the job of a key, and who sent the key will ask again.
+                let is_shared = |key: &str| !key.starts_with(OWN_KEY);
+                match endpoint.service.job(&asker.viewer, *job).await {
+                    Ok(head) if head.job.spec.key.as_ref().is_some_and(|key| is_shared(&key.text)) => return,
+                    Ok(_) | Err(_) => {}
+                }
                 // It may have ended meanwhile; then there is nothing to give up.
                 let _ =
                     endpoint.service.cancel(&asker.viewer, *job, Some("the client canceled the request".into())).await;
             }
             // A task is canceled by `tasks/cancel` alone.
             Self::Jobs(_) | Self::Result(_) | Self::Cancel(_) => {}
-        }
-    }
-
-    /// The job whose progress is told, if it is one.
-    pub(super) fn job(&self) -> Option<JobId> {
-        match self {
-            Self::Call(job, _) | Self::Result(job) => Some(*job),
-            Self::Jobs(_) | Self::Cancel(_) => None,
         }
     }
 

@@ -16,11 +16,14 @@ use super::exchange::{Heard, Read};
 use super::message::Message;
 use super::place::Place;
 use crate::clock::{Clock, System};
+use crate::mcp::OWN_KEY;
 
 /// Most requests that are under way at once; then the client's next lines wait.
 pub const REQUESTS_MAX: usize = 256;
 /// After the client's last line: how long its last answers are waited for.
 const DRAIN_MAX: Duration = Duration::from_secs(10);
+/// How long a cancel waits for the server to have its request.
+const SENT_MAX: Duration = Duration::from_secs(5);
 /// Pause before the session's stream is opened again.
 const REOPEN: Duration = Duration::from_secs(1);
 
@@ -31,8 +34,15 @@ pub struct Bridge {
     pub(super) token: Option<String>,
     out: Sender<String>,
     open: Mutex<Option<Open>>,
-    under_way: Mutex<HashMap<String, AbortHandle>>,
+    under_way: Mutex<HashMap<String, UnderWay>>,
     initialized: Notify,
+}
+
+/// A request that is being answered.
+struct UnderWay {
+    task: AbortHandle,
+    /// The server has it.
+    sent: Arc<Notify>,
 }
 
 /// The client's session.
@@ -67,16 +77,16 @@ impl Bridge {
             let Ok(permit) = room.clone().acquire_owned().await else { break };
             let (bridge, id) = (self.clone(), message.id.clone().unwrap_or_default());
             let message = if message.method == "tools/call" && message.envelope.is_none() {
-                message.with_key(&System.job_id().to_string())
+                message.with_key(&format!("{OWN_KEY}{}", System.job_id()))
             } else {
                 message
             };
-            let handle = requests.spawn(async move {
+            let task = requests.spawn(async move {
                 bridge.exchange(&message).await;
                 lock(&bridge.under_way).remove(message.id.as_deref().unwrap_or_default());
                 drop(permit);
             });
-            lock(&self.under_way).insert(id, handle);
+            lock(&self.under_way).insert(id, UnderWay { task, sent: Arc::default() });
         }
         let drained = timeout(DRAIN_MAX, async { while requests.join_next().await.is_some() {} }).await;
         if drained.is_err() {
@@ -90,13 +100,28 @@ impl Bridge {
     async fn in_order(&self, message: Message) {
         if let Some(id) = message.cancels.as_ref().filter(|_| self.session().is_none()) {
             if let Some(request) = lock(&self.under_way).remove(id) {
-                request.abort();
+                request.task.abort();
             }
             return;
+        }
+        if let Some(id) = &message.cancels {
+            let sent = lock(&self.under_way).get(id).map(|request| request.sent.clone());
+            if let Some(sent) = sent {
+                // A cancel that came before its request would be passed over.
+                let _ = timeout(SENT_MAX, sent.notified()).await;
+            }
         }
         self.exchange(&message).await;
         if message.method == "notifications/initialized" {
             self.initialized.notify_one();
+        }
+    }
+
+    /// The server has this request.
+    pub fn has_sent(&self, message: &Message) {
+        if let Some(request) = message.id.as_ref().and_then(|id| lock(&self.under_way).get(id).map(|r| r.sent.clone()))
+        {
+            request.notify_one();
         }
     }
 

@@ -54,7 +54,9 @@ impl Bridge {
         let (mut has_reopened, mut heard) = (false, Heard::default());
         let mut parameters = Vec::new();
         loop {
-            let why = match self.post(message, &parameters).await {
+            let posted = self.post(message, &parameters).await;
+            self.has_sent(message);
+            let why = match posted {
                 // Refused before anything was started: the tool may want arguments repeated in headers.
                 Ok(response) if response.status() == StatusCode::BAD_REQUEST && parameters.is_empty() => {
                     parameters = self.parameters(message).await;
@@ -79,6 +81,8 @@ impl Bridge {
                     Ok(Read::Broken(None)) => "the server's answer broke off".to_owned(),
                     Err(why) => why.to_string(),
                 },
+                // It cannot be written as a request, now or ever.
+                Err(why) if why.is_builder() => return self.tell_failure(message, &why.to_string()).await,
                 Err(why) => why.to_string(),
             };
             self.place.miss();

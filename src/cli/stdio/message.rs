@@ -74,7 +74,8 @@ impl Message {
     /// Whether it answers the request with this id.
     pub fn answers(text: &str, id: &str) -> bool {
         let outer: Outer<'_> = serde_json::from_str(text).unwrap_or_default();
-        outer.method.is_none() && outer.id.is_some_and(|found| found.get() == id)
+        let same = |found: &str| found == id || (found.starts_with('"') && text_of(found) == text_of(id));
+        outer.method.is_none() && outer.id.is_some_and(|found| same(found.get()))
     }
 
     /// The progress that a notification tells of.
@@ -89,20 +90,35 @@ impl Message {
         self.name.as_deref().map(crate::mcp::dressed)
     }
 
-    /// The call with an idempotency key, so that it may be sent again: what one of its own has keeps it.
+    /// The call with an idempotency key, so that it may be sent again: what has one of its own keeps it. Everything else stays as it was written.
     #[must_use]
     pub fn with_key(mut self, key: &str) -> Self {
-        if let Ok(mut message) = serde_json::from_str::<Value>(&self.text)
-            && let Some(params) = message.get_mut("params").and_then(Value::as_object_mut)
-            && let Some(meta) =
-                params.entry("_meta").or_insert_with(|| Value::Object(serde_json::Map::new())).as_object_mut()
-            && !meta.contains_key(KEY)
-        {
-            meta.insert(KEY.into(), key.into());
-            self.text = message.to_string();
-        }
+        let outer: Outer<'_> = serde_json::from_str(&self.text).unwrap_or_default();
+        let Some(params) = outer.params.map(RawValue::get).filter(|params| params.starts_with('{')) else {
+            return self;
+        };
+        let meta: Meta<'_> = serde_json::from_str(params).unwrap_or_default();
+        let (object, member) = match meta.meta.map(RawValue::get) {
+            Some(meta) if meta.contains(KEY) || !meta.starts_with('{') => return self,
+            Some(meta) => (meta, format!("\"{KEY}\":\"{key}\"")),
+            None => (params, format!("\"_meta\":{{\"{KEY}\":\"{key}\"}}")),
+        };
+        let at = object.as_ptr() as usize - self.text.as_ptr() as usize + 1;
+        let comma = if object[1..].trim_start().starts_with('}') { "" } else { "," };
+        self.text.insert_str(at, &format!("{member}{comma}"));
         self
     }
+}
+
+/// What a string says, however it is escaped.
+fn text_of(raw: &str) -> Option<String> {
+    serde_json::from_str(raw).ok()
+}
+
+#[derive(Deserialize, Default)]
+struct Meta<'a> {
+    #[serde(borrow, rename = "_meta")]
+    meta: Option<&'a RawValue>,
 }
 
 #[cfg(test)]
@@ -130,6 +146,7 @@ mod tests {
         assert!(Message::answers(r#"{"id":1,"result":{}}"#, "1"));
         assert!(!Message::answers(r#"{"id":1,"method":"elicitation/create"}"#, "1"));
         assert!(!Message::answers(r#"{"id":"1","result":{}}"#, "1"));
+        assert!(Message::answers(r#"{"id":"é","result":{}}"#, r#""\u00e9""#));
     }
 
     #[test]
@@ -137,7 +154,13 @@ mod tests {
         let call = |text: &str| Message::read(text.into()).with_key("k").text;
         assert_eq!(
             call(r#"{"id":1,"params":{"name":"a"}}"#),
-            r#"{"id":1,"params":{"name":"a","_meta":{"longhaul/idempotencyKey":"k"}}}"#
+            r#"{"id":1,"params":{"_meta":{"longhaul/idempotencyKey":"k"},"name":"a"}}"#
+        );
+        assert_eq!(
+            call(
+                r#"{"id":12345678901234567890124,"params":{"_meta":{ },"arguments":{"a":1,"a":0.10000000000000000555}}}"#
+            ),
+            r#"{"id":12345678901234567890124,"params":{"_meta":{"longhaul/idempotencyKey":"k" },"arguments":{"a":1,"a":0.10000000000000000555}}}"#
         );
         let own = r#"{"id":1,"params":{"_meta":{"longhaul/idempotencyKey":"mine"}}}"#;
         assert_eq!(call(own), own);

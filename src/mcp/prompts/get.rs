@@ -86,19 +86,24 @@ fn gather(
     let can_ask = call.revision.is_modern() && Abilities::declared(call.meta.capabilities).elicitation;
     let responses = if can_ask { responses(call.params.input_responses) } else { Map::new() };
     let (mut values, mut questions, mut missing) = (Vec::new(), Map::new(), Vec::new());
+    let mut is_open = false;
     for argument in &prompt.arguments {
         let Argument { name, required, ask, .. } = argument;
         let value = match (given.get(name), ask.as_ref().filter(|_| can_ask)) {
             (Some(value), _) => value.as_str().map(str::to_owned),
             (None, None) => None,
-            (None, Some(ask)) => match ask.said(name, &responses) {
-                Said::Value(text) => Some(text),
-                Said::Declined => None,
-                Said::Nothing => {
-                    questions.insert(name.clone(), ask.request(argument));
-                    Some(String::new())
+            (None, Some(ask)) => {
+                // Nothing is kept between rounds: while one answer is open, all of them are asked for.
+                questions.insert(name.clone(), ask.request(argument));
+                match ask.said(name, &responses) {
+                    Said::Value(text) => Some(text),
+                    Said::Declined => None,
+                    Said::Nothing => {
+                        is_open = true;
+                        Some(String::new())
+                    }
                 }
-            },
+            }
         };
         if *required && value.is_none() {
             missing.push(name.as_str());
@@ -106,7 +111,7 @@ fn gather(
         values.push(value.unwrap_or_default());
     }
     if missing.is_empty() {
-        return Ok((values, questions));
+        return Ok((values, if is_open { questions } else { Map::new() }));
     }
     Err(invalid(format!("params.arguments: missing, and there is no prompt without: {}", missing.join(", "))))
 }

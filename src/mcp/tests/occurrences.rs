@@ -238,9 +238,9 @@ async fn what_is_wrong_with_a_stream_is_said_before_there_is_one() {
     ] {
         assert_eq!(rig.code("events/stream", params).await, code);
     }
-    let answer = rig
-        .post(&modern_headers("events/stream", None), &modern("events/stream", json!({"name": "job.event"}), json!({})))
-        .await;
+    let mut headers = modern_headers("events/stream", None);
+    headers.push(("accept", "application/json"));
+    let answer = rig.post(&headers, &modern("events/stream", json!({"name": "job.event"}), json!({}))).await;
     assert_eq!(answer.status, 406, "a stream has no other form");
 }
 

@@ -233,7 +233,9 @@ async fn a_listener_hears_what_it_opted_in_to_under_its_own_id_and_the_end() {
     let mut message = super::rig::modern("subscriptions/listen", json!({"notifications": wanted}), json!({}));
     message["id"] = json!("nine");
     let mut headers = super::rig::modern_headers("subscriptions/listen", None);
+    headers.push(("accept", "application/json"));
     assert_eq!(rig.post(&headers, &message).await.status, 406, "a stream has no other form");
+    headers.pop();
     headers.push(BOTH);
     let mut stream = Reader::of(rig.post(&headers, &message).await);
     let ack = stream.next().await.and_then(|event| event.data).expect("an acknowledgement");
@@ -286,4 +288,59 @@ async fn who_listens_hears_of_a_list_that_is_another_and_of_no_other() {
 
 async fn message_of(rig: &Rig, session: &str, method: &str) -> Value {
     message(&rig.post(&[("mcp-session-id", session)], &request(9, method, json!({}))).await)
+}
+
+#[tokio::test(start_paused = true)]
+async fn progress_rises_over_a_stream_that_broke_off_whatever_is_waited_for() {
+    let rig = Rig::new().await;
+    let session = rig.open("2025-11-25").await;
+    let id = rig.start(json!({"hold": true})).await;
+    rig.holds().await;
+    for name in ["wait_for_jobs", "quick"] {
+        let arguments =
+            if name == "quick" { json!({"hold": true}) } else { json!({"jobIds": [id], "timeoutMs": 600_000}) };
+        let params = json!({"name": name, "arguments": arguments, "_meta": {"progressToken": "p"}});
+        let headers = [BOTH, ("mcp-session-id", session.as_str())];
+        let mut stream = Reader::of(rig.post(&headers, &request(1, "tools/call", params)).await);
+        let mut last = stream.next().await.and_then(|event| event.id).expect("a priming event");
+        let mut told = Vec::new();
+        for _ in 0..2 {
+            for _ in 0..2 {
+                let event = stream.next().await.expect("progress");
+                told.push(event.data.expect("a message")["params"]["progress"].as_f64().expect("a number"));
+                last = event.id.expect("an id");
+                rig.clock.advance(crate::job::Millis::seconds(10));
+            }
+            stream = Reader::of(rig.resume(&session, &last).await);
+        }
+        assert!(told.windows(2).all(|pair| pair[0] < pair[1]), "{name}: {told:?}");
+    }
+}
+
+#[tokio::test]
+async fn case_28_a_stream_is_given_to_whoever_would_take_one() {
+    let rig = Rig::new().await;
+    let session = rig.open("2025-11-25").await;
+    for (accept, status) in [(Some("*/*"), 200), (Some("text/*"), 200), (None, 200), (Some("application/json"), 406)] {
+        let mut headers = vec![("mcp-session-id", session.as_bytes())];
+        headers.extend(accept.map(|accept| ("accept", accept.as_bytes())));
+        assert_eq!(rig.request("GET", &headers, b"").await.status, status, "{accept:?}");
+    }
+}
+
+#[tokio::test]
+async fn a_cancel_that_comes_before_the_answer_is_looked_for_is_heard_and_spares_the_job_of_a_key() {
+    let rig = Rig::new().await;
+    let session = rig.open("2025-11-25").await;
+    let cancel = json!({"jsonrpc": "2.0", "method": "notifications/cancelled", "params": {"requestId": "x"}});
+    for (key, spared) in [(json!(null), false), (json!("mine"), true)] {
+        let meta = if key.is_null() { json!({}) } else { json!({"longhaul/idempotencyKey": key}) };
+        let stream = rig.stream(&session, json!("x"), json!({"hold": true, "budget": 1}), meta).await;
+        // Nobody has polled the stream yet.
+        assert_eq!(rig.post(&[("mcp-session-id", &session)], &cancel).await.status, 202);
+        assert!(answers(&Reader::of(stream).rest().await).is_empty());
+        // What became of the job was decided before the stream ended.
+        let jobs = rig.service.jobs(&crate::service::Viewer::local(), Default::default()).await.expect("jobs").jobs;
+        assert_eq!(jobs[0].job.cancel.is_none(), spared, "{key}");
+    }
 }
