@@ -26,6 +26,8 @@ fn compact(server: &Server) -> Command {
 fn beside(server: &Server) -> Vec<String> {
     let entries = std::fs::read_dir(server.data_dir()).expect("the folder is there");
     let mut names: Vec<_> = entries.map(|e| e.expect("readable").file_name().to_string_lossy().into_owned()).collect();
+    // Where its server listened.
+    names.retain(|name| name != "address");
     names.sort();
     names
 }
