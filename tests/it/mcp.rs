@@ -215,8 +215,8 @@ fn case_25_and_28_odd_headers_get_the_answers_of_the_tables() {
         ("GET", long.clone().into(), 404, ""),
         ("DELETE", long.into(), 404, ""),
         ("POST", typed.into(), 400, ""),
-        ("GET", format!("{live}accept: text/event-stream\r\n").into(), 405, "allow: post, delete"),
-        ("PUT", live.clone().into(), 405, "allow: post, delete"),
+        ("GET", format!("{live}accept: application/json\r\n").into(), 406, ""),
+        ("PUT", live.clone().into(), 405, "allow: get, post, delete"),
         ("DELETE", live.clone().into(), 204, ""),
         ("POST", live.into(), 404, ""),
     ] {

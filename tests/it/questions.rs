@@ -83,7 +83,7 @@ fn a_program_that_waits_is_answered_in_place_and_its_job_runs_once() {
 
 #[test]
 fn a_program_that_is_not_answered_in_time_frees_its_worker_and_comes_back_with_the_answers() {
-    let mut server = Server::start(&config("0s"));
+    let mut server = Server::start(&config("1s"));
     let id = asking(&server.client());
     // Of one worker: it is free, or this would never end.
     let client = server.client();
@@ -161,7 +161,7 @@ fn the_readme_s_program_asks_and_is_answered() {
 
 #[test]
 fn a_waiting_job_is_canceled_or_expires_at_once() {
-    let server = Server::start(&config("0s"));
+    let server = Server::start(&config("1s"));
     let client = server.client();
     let id = asking(&client);
     let canceled = client.post(&format!("/api/jobs/{id}/cancel"), &json!({}));
