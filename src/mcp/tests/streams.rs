@@ -224,6 +224,44 @@ async fn a_session_hears_of_the_resources_it_subscribed_to_also_after_a_restart(
 }
 
 #[tokio::test]
+async fn a_session_hears_what_becomes_of_its_tasks_and_of_no_other_jobs() {
+    let rig = Rig::new().await;
+    let session = rig.open("2025-11-25").await;
+    let listen = [("mcp-session-id", session.as_bytes()), ("accept", b"text/event-stream".as_slice())];
+    let mut standing = Reader::of(rig.request("GET", &listen, b"").await);
+    let before = standing.next().await.and_then(|event| event.id).expect("a cursor");
+    rig.start(json!({"hold": true})).await;
+    let call = async |arguments: Value| {
+        let params = json!({"name": "start", "arguments": arguments, "task": {}});
+        let called = message(&rig.post(&[("mcp-session-id", &session)], &request(1, "tools/call", params)).await);
+        called["result"]["task"]["taskId"].clone()
+    };
+    let (held, failed) = (call(json!({"hold": true})).await, call(json!({"fail": "no"})).await);
+    let told = async |standing: &mut Reader| {
+        let event = standing.next().await.expect("news");
+        let data = event.data.expect("a message");
+        assert_eq!(data["method"], "notifications/tasks/status");
+        (data["params"]["taskId"].clone(), data["params"]["status"].clone(), event.id.expect("an id"))
+    };
+    let (task, status, cursor) = told(&mut standing).await;
+    assert_eq!((&task, &status), (&failed, &json!("failed")));
+    while rig.held.len() < 2 {
+        tokio::task::yield_now().await;
+    }
+    rig.let_go(&json!({}));
+    let (task, status, _) = told(&mut standing).await;
+    assert_eq!((&task, &status), (&held, &json!("completed")));
+    // Who comes back hears what followed, once.
+    for (after, expected) in [(cursor, vec![&held]), (before, vec![&failed, &held])] {
+        let mut again = Reader::of(rig.resume(&session, &after).await);
+        again.next().await.expect("a cursor");
+        for expected in expected {
+            assert_eq!(told(&mut again).await.0, *expected);
+        }
+    }
+}
+
+#[tokio::test]
 async fn a_listener_hears_what_it_opted_in_to_under_its_own_id_and_the_end() {
     let rig = Rig::new().await;
     let id = rig.start(json!({"hold": true})).await;
