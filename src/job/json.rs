@@ -28,7 +28,10 @@ fn misfit(root: &str, text: &str, error: &Error) -> String {
     let end = format!(" at line {} column {}", error.line(), error.column());
     let said = said.strip_suffix(&end).unwrap_or(&said);
     let read = read_of(text, error);
-    let here = subject(&path(root, read, Last::Kept));
+    let here = path(root, read, Last::Kept);
+    // An enum is read as a whole before what is in it is looked at.
+    let is_within = matches!(read.last(), Some(b'}' | b']')) && said.starts_with("invalid type: ");
+    let here = if is_within { format!("a value within {}", subject(&here)) } else { subject(&here) };
     let member = |name: &str| subject(&joined(path(root, read, Last::Left), cut(name, NAME_MAX)));
     if let Some(name) = quoted(said, "missing field ") {
         return format!("{} is missing", member(name));
@@ -194,10 +197,18 @@ mod tests {
 
     #[derive(Debug, Deserialize)]
     #[allow(dead_code, reason = "only what it refuses matters")]
+    #[serde(tag = "type")]
+    enum Tagged {
+        A { name: String },
+    }
+
+    #[derive(Debug, Deserialize)]
+    #[allow(dead_code, reason = "only what it refuses matters")]
     struct Outer<'a> {
         #[serde(borrow)]
         params: Inner<'a>,
         needed: BTreeMap<String, u64>,
+        tagged: Option<Tagged>,
     }
 
     #[test]
@@ -224,6 +235,9 @@ mod tests {
             (r#"{"params":{"raw":{"deep":[]},"raw":1}}"#, "params.raw is there more than once"),
             (r#"{"params":{"flag":true,"tect":1}}"#, "params.tect is not known"),
             (r#"{"params":{},"params":{}}"#, "params is there more than once"),
+            (r#"{"tagged":{"type":"A","name":7},"x":1}"#, "a value within tagged must be a string, not a whole number"),
+            (r#"{"tagged":{"type":"B"}}"#, "tagged.type must be A"),
+            (r#"{"tagged":{"type":"A"},"x":1}"#, "tagged.name is missing"),
         ] {
             let Err(error) = serde_json::from_str::<Outer<'_>>(text) else { panic!("{text} is read") };
             assert_eq!(wrong("", text, &error), told, "{text}: {error}");
