@@ -5,7 +5,7 @@ use std::sync::Arc;
 use serde::{Deserialize, Serialize};
 
 use super::written::{stamp, stamp_if};
-use super::{BodyRef, JobId, Timestamp};
+use super::{BodyRef, Carried, JobId, Timestamp};
 
 /// Most tags on a job (contract 1).
 pub const TAGS_MAX: usize = 16;
@@ -43,6 +43,9 @@ pub struct Spec {
     pub owner: Arc<str>,
     /// Its arguments, a JSON object.
     pub payload: BodyRef,
+    /// The arguments themselves, where they are a few bytes.
+    #[serde(skip)]
+    pub carried: Carried,
     /// -100..100.
     pub priority: i8,
     /// Runs in all, counting those that failed or timed out.

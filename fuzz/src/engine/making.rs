@@ -4,8 +4,8 @@ use std::sync::Arc;
 
 use bytes::Bytes;
 use longhaul::job::{
-    BODY_SMALL_MAX, Body, BodyRef, Class, End, Failing, Failure, INLINE_MAX, JobId, Json, Key, Millis, OnInterrupt,
-    Part, RetryPolicy, Rules, Spec, Timestamp,
+    BODY_SMALL_MAX, Body, BodyRef, Carried, Class, End, Failing, Failure, INLINE_MAX, JobId, Json, Key, Millis,
+    OnInterrupt, Part, RetryPolicy, Rules, Spec, Timestamp,
 };
 
 use super::step::Creation;
@@ -34,6 +34,7 @@ pub fn spec(number: usize, creation: &Creation, payload: BodyRef, now: Timestamp
         job_type: job_type.into(),
         owner: OWNERS[usize::from(creation.owner)].into(),
         payload,
+        carried: Carried::default(),
         priority: (creation.tags % 7) as i8 - 3,
         max_attempts: if job_type == "once" { 1 } else { 3 },
         created_at: now,
