@@ -178,7 +178,7 @@ impl WorkSource for LocalWork {
 
     fn body(&self, claim: &Claim, name: BodyRef) -> Result<Bytes, NoBody> {
         if name == claim.payload
-            && let Some(carried) = claim.carried.bytes()
+            && let Some(carried) = claim.carried.bytes(name)
         {
             return Ok(carried.clone());
         }

@@ -26,14 +26,9 @@ impl Carried {
         Self((payload.len() <= CARRIED_MAX).then(|| Bytes::copy_from_slice(payload)))
     }
 
-    /// What is carried.
-    pub const fn bytes(&self) -> Option<&Bytes> {
-        self.0.as_ref()
-    }
-
-    /// Whether it is what that name names.
-    pub fn is(&self, name: BodyRef) -> bool {
-        self.0.as_ref().is_some_and(|bytes| BodyRef::of(name.part, name.seq, bytes) == name)
+    /// What is carried, if it is what that name names.
+    pub fn bytes(&self, name: BodyRef) -> Option<&Bytes> {
+        self.0.as_ref().filter(|bytes| BodyRef::of(name.part, name.seq, bytes) == name)
     }
 }
 

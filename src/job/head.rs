@@ -211,7 +211,7 @@ impl Job {
 
     /// Those of them that are kept beside it: all but a payload that it carries.
     pub fn bodies_beside(&self) -> impl Iterator<Item = BodyRef> + '_ {
-        self.bodies().skip(usize::from(self.spec.carried.bytes().is_some()))
+        self.bodies().skip(usize::from(self.spec.carried().is_some()))
     }
 
     /// What an ended job counts against `retention.max_bytes`: its bodies, and a flat part for record and events.

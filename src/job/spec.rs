@@ -2,6 +2,7 @@
 
 use std::sync::Arc;
 
+use bytes::Bytes;
 use serde::{Deserialize, Serialize};
 
 use super::written::{stamp, stamp_if};
@@ -67,4 +68,11 @@ pub struct Spec {
     /// The dead letter it was made from.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub replay_of: Option<JobId>,
+}
+
+impl Spec {
+    /// The payload, where the record carries it.
+    pub fn carried(&self) -> Option<&Bytes> {
+        self.carried.bytes(self.payload)
+    }
 }

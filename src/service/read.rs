@@ -150,7 +150,7 @@ fn bodies(store: &dyn Store, head: &Head, detail: Detail) -> Result<Bodies, stor
     let id = head.job.id();
     let load = |name: BodyRef| json(store, id, name);
     Ok(Bodies {
-        payload: match head.job.spec.carried.bytes() {
+        payload: match head.job.spec.carried() {
             Some(carried) => Some(text(id, head.job.spec.payload, carried.clone())?),
             None => load(head.job.spec.payload)?,
         },

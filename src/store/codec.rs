@@ -29,7 +29,7 @@ pub enum Kind {
     /// A job, its trail, and its questions.
     Asked = 0x12,
     /// A job, its trail, its questions if any, and its payload.
-    Carrying = 0x13,
+    Carrying = 0x15,
     /// The entries of one commit.
     Chunk = 0x21,
     /// A row of the index.
@@ -111,7 +111,7 @@ impl Buffer {
 
     /// A job's record.
     pub fn head(&mut self, job: &Job, trail: &crate::job::Trail) -> &[u8] {
-        match (job.spec.carried.bytes(), job.questions.all()) {
+        match (job.spec.carried(), job.questions.all()) {
             (Some(payload), questions) => {
                 self.seal(Kind::Carrying, |to| to.put(&(job, trail, questions, &payload[..])))
             }
@@ -209,11 +209,10 @@ pub fn head(bytes: &[u8]) -> Result<Head, Damage> {
 fn carrying(bytes: &[u8]) -> Result<Head, Damage> {
     let (mut job, trail, questions, payload): (Job, _, Vec<Question>, Vec<u8>) = decode(Kind::Carrying, bytes)?;
     job.questions = Questions::from(questions);
-    let carried = Carried::of(&payload);
-    if !carried.is(job.spec.payload) {
+    Arc::make_mut(&mut job.spec).carried = Carried::of(&payload);
+    if job.spec.carried().is_none() {
         return Err(Damage::Content("its payload is not the one that it names".into()));
     }
-    Arc::make_mut(&mut job.spec).carried = carried;
     Ok(Head { job, trail })
 }
 

@@ -239,13 +239,20 @@ fn a_record_carries_the_payload_that_it_names_and_no_other() {
         Arc::make_mut(&mut job.spec).carried = Carried::of(payload);
         let bytes = Buffer::default().head(&job, &trail).to_vec();
         let found = head(&bytes).expect("a record");
-        assert_eq!((bytes[0], found.job.spec.carried.bytes()), (Kind::Carrying as u8, Some(&payload[..].into())));
+        assert_eq!((bytes[0], found.job.spec.carried()), (Kind::Carrying as u8, Some(&payload[..].into())));
         assert_eq!(found, Head { job: job.clone(), trail: trail.clone() });
+        let mut other = bytes[ENVELOPE..].to_vec();
+        *other.last_mut().expect("the payload") = b'[';
+        let found = head(&enveloped(Kind::Carrying, &other));
+        assert!(matches!(found, Err(Damage::Content(why)) if why.contains("payload")));
         Arc::make_mut(&mut job.spec).carried = Carried::of(b"[]");
-        let other = Buffer::default().head(&job, &trail).to_vec();
-        assert!(matches!(head(&other), Err(Damage::Content(why)) if why.contains("payload")));
+        assert_eq!(Buffer::default().head(&job, &trail)[0], kind as u8, "another payload is not carried");
     }
-    assert!(Carried::of(&[0; CARRIED_MAX]).bytes().is_some() && Carried::of(&[0; CARRIED_MAX + 1]).bytes().is_none());
+    for (len, is_carried) in [(CARRIED_MAX, true), (CARRIED_MAX + 1, false)] {
+        let payload = vec![0; len];
+        let name = BodyRef::of(Part::Payload, 0, &payload);
+        assert_eq!(Carried::of(&payload).bytes(name).is_some(), is_carried);
+    }
 }
 
 #[test]

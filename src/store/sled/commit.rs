@@ -228,7 +228,7 @@ impl<'a> Group<'a> {
         for body in &change.bodies {
             let Some(bytes) = &body.bytes else { continue };
             let name = body.name;
-            if name.part == Part::Payload && change.after.spec.carried.is(name) {
+            if name.part == Part::Payload && change.after.spec.carried.bytes(name).is_some() {
                 continue;
             }
             if name.len > BODY_SMALL_MAX as u64 {
