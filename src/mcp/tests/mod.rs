@@ -3,6 +3,7 @@
 mod agent;
 mod apps;
 mod calls;
+mod held;
 mod helpers;
 mod ladders;
 mod library;
@@ -16,3 +17,5 @@ mod sessions;
 mod streams;
 mod tasks;
 mod webhooks;
+
+pub(super) use held::held;
