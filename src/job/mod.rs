@@ -5,6 +5,7 @@
 mod apply;
 mod body;
 pub mod canonical;
+mod carried;
 mod command;
 mod entry;
 mod failure;
@@ -25,6 +26,7 @@ mod time;
 pub mod written;
 
 pub use body::*;
+pub use carried::{CARRIED_MAX, Carried};
 pub use command::*;
 pub use entry::*;
 pub use failure::*;
