@@ -287,6 +287,11 @@ impl Session {
         self.calls.enter(id)
     }
 
+    /// Notes one that is answered on another stream from now on: the one before ends.
+    pub(super) fn take_over(&self, id: &str) -> CallInFlight {
+        self.calls.take_over(id)
+    }
+
     fn is_idle(&self, now: Timestamp, ttl: Millis) -> bool {
         now.since(Timestamp(self.seen.load(Ordering::Relaxed))) > ttl
     }

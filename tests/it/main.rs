@@ -6,11 +6,13 @@ mod backup;
 mod cli;
 mod crash;
 mod damage;
+mod depth;
 mod ends;
 mod full;
 mod fuzz_replay;
 mod kills;
 mod mcp;
+mod memory;
 #[cfg(target_os = "linux")]
 mod power;
 mod questions;

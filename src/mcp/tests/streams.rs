@@ -53,6 +53,21 @@ async fn case_21_the_answer_comes_exactly_once_whenever_the_client_comes_back() 
 }
 
 #[tokio::test]
+async fn a_stream_that_is_taken_up_again_while_it_is_open_goes_on_once() {
+    let rig = Rig::new().await;
+    let session = rig.open("2025-11-25").await;
+    let mut posted = Reader::of(rig.stream(&session, json!("a"), json!({"hold": true}), json!({})).await);
+    let last = posted.next().await.and_then(|event| event.id).expect("an id");
+    rig.holds().await;
+    let first = Reader::of(rig.resume(&session, &last).await);
+    let second = Reader::of(rig.resume(&session, &last).await);
+    assert!(answers(&posted.rest().await).is_empty(), "the call's own stream ends");
+    assert!(answers(&first.rest().await).is_empty(), "and the first that took it up");
+    rig.let_go(&json!({"n": 1}));
+    assert_eq!(answers(&second.rest().await)[0]["result"]["structuredContent"], json!({"n": 1}));
+}
+
+#[tokio::test]
 async fn case_19_ids_that_name_no_stream_of_the_session_are_refused() {
     let rig = Rig::new().await;
     let (session, other) = (rig.open("2025-11-25").await, rig.open("2025-11-25").await);
