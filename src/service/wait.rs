@@ -15,16 +15,24 @@ use crate::job::{Head, JobId};
 pub const WATCHED_MAX: usize = 50;
 
 impl Service {
-    /// The job once it has ended, or as it is when `at_most` has passed.
+    /// The job once it has ended or asks something that its waiter has not seen, or as it is when `at_most` has passed.
     ///
     /// # Errors
     /// As `job`.
-    pub async fn wait(&self, viewer: &Viewer, id: JobId, at_most: Duration) -> Result<Arc<Head>, Refused> {
+    pub async fn wait(
+        &self,
+        viewer: &Viewer,
+        id: JobId,
+        at_most: Duration,
+        has_seen: impl Fn(&Head) -> bool,
+    ) -> Result<Arc<Head>, Refused> {
         let until = Instant::now() + at_most;
         let waits = [self.published.registry.job(id)];
         loop {
             let head = self.job(viewer, id).await?;
-            if head.job.status().is_terminal() || !changed(&waits, until).await {
+            // Nobody but who waits here may be there to answer.
+            let asks = head.job.awaits_input() && !has_seen(&head);
+            if head.job.status().is_terminal() || asks || !changed(&waits, until).await {
                 return Ok(head);
             }
         }

@@ -4,7 +4,7 @@ use std::time::Duration;
 
 use bytes::Bytes;
 use hyper::body::Incoming;
-use hyper::http::request::Parts as Head;
+use hyper::http::request::Parts;
 use hyper::{Response, StatusCode, header};
 use serde_json::json;
 
@@ -15,13 +15,14 @@ use crate::http::auth::Caller;
 use crate::http::body::{Body, collect};
 use crate::http::problem::{Code, Problem};
 use crate::http::query::{Query, flag, length};
-use crate::job::{JobId, REASON_MAX};
+use crate::job::{Head, JobId, REASON_MAX};
 use crate::service::Detail;
 
 /// Longest `?wait=`; a longer one is answered after this, with the job as it is then.
 pub const WAIT_MAX: Duration = Duration::from_secs(60);
 
-/// The job as it is, or once it has ended (`?wait=30s`); 304 if the caller has it (`If-None-Match`).
+/// The job as it is, or once it has ended or asks something (`?wait=30s`); 304 if the caller has it (`If-None-Match`): then its open
+/// questions are waited past.
 ///
 /// # Errors
 /// `bad_request` for its parameters; what `Service::wait` and `Service::view` refuse.
@@ -29,18 +30,20 @@ pub async fn show(
     app: &App,
     caller: &Caller,
     id: JobId,
-    head: &Head,
+    head: &Parts,
     query: &Query,
 ) -> Result<Response<Body>, Problem> {
     query.only(Code::BadRequest, &["wait", "inline", "ticket"])?;
     let wait = query.read(Code::BadRequest, "wait", "a length such as 30s", length)?;
     let whole = query.read(Code::BadRequest, "inline", "true or false", flag)?.unwrap_or(false);
+    let (detail, mark) = if whole { (Detail::Whole, "w") } else { (Detail::Small, "") };
+    let tag_of = |job: &Head| format!("\"r{}{mark}\"", job.job.revision);
+    let has_seen = |job: &Head| is_known(&head.headers, &tag_of(job));
     let job = match wait {
-        Some(wait) => app.service.wait(&caller.viewer, id, wait.min(WAIT_MAX)).await?,
+        Some(wait) => app.service.wait(&caller.viewer, id, wait.min(WAIT_MAX), has_seen).await?,
         None => app.service.job(&caller.viewer, id).await?,
     };
-    let (detail, mark) = if whole { (Detail::Whole, "w") } else { (Detail::Small, "") };
-    let tag = format!("\"r{}{mark}\"", job.job.revision);
+    let tag = tag_of(&job);
     let mut response = if is_known(&head.headers, &tag) {
         let mut response = Response::new(Body::empty());
         *response.status_mut() = StatusCode::NOT_MODIFIED;
@@ -62,7 +65,7 @@ pub async fn cancel(
     app: &App,
     caller: &Caller,
     id: JobId,
-    head: &Head,
+    head: &Parts,
     body: Incoming,
 ) -> Result<Response<Body>, Problem> {
     let body = small_body(app, head, body).await?;
@@ -80,7 +83,7 @@ pub async fn retry(
     app: &App,
     caller: &Caller,
     id: JobId,
-    head: &Head,
+    head: &Parts,
     body: Incoming,
 ) -> Result<Response<Body>, Problem> {
     let body = small_body(app, head, body).await?;
@@ -113,7 +116,7 @@ pub async fn ticket(app: &App, caller: &Caller, id: JobId) -> Result<Response<Bo
 }
 
 /// A body that may be absent.
-pub(super) async fn small_body(app: &App, head: &Head, body: Incoming) -> Result<Bytes, Problem> {
+pub(super) async fn small_body(app: &App, head: &Parts, body: Incoming) -> Result<Bytes, Problem> {
     let media = Media::of(&head.headers)?;
     let body = collect(body, app.max_body).await?;
     match media {

@@ -63,6 +63,27 @@ async fn a_question_shows_with_its_job_and_in_lists_by_status() {
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_wait_ends_with_a_question_and_goes_past_one_that_was_seen() {
+    let world = World::start().await;
+    let id = world.submit().await;
+    let path = format!("/api/jobs/{id}?wait=60s");
+    let mut wire = world.connect().await;
+    wire.request("GET", &path, &[], "").await;
+    let claim = world.claim();
+    ask(&world, &claim, "a", 1).await;
+    let asked = wire.answer("GET").await.unwrap();
+    assert_eq!((&asked.json()["status"], keys(&asked.json())), (&json!("input_required"), vec!["a"]));
+    // Who has not seen it is not kept waiting either.
+    assert_eq!(keys(&world.get(&path).await.json()), ["a"]);
+    let seen = [("if-none-match", asked.header("etag").unwrap())];
+    wire.request("GET", &path, &seen, "").await;
+    let other = world.ask("GET", &format!("/api/jobs/{id}?wait=1ms"), &seen, "").await;
+    assert_eq!((other.status, other.body.as_str()), (304, ""));
+    ask(&world, &claim, "b", 2).await;
+    assert_eq!(keys(&wire.answer("GET").await.unwrap().json()), ["a", "b"]);
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn answers_are_taken_in_part_and_several_at_once_and_the_last_sets_the_job_going() {
     let world = World::start().await;
     let (id, claim) = asking(&world, &["a", "b", "c"]).await;
