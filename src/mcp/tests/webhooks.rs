@@ -1,6 +1,7 @@
 //! Callbacks against a courier that a test holds in its hands: what is sent, to whom, how often, and what a restart changes.
 
 use std::collections::HashMap;
+use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
 use std::sync::{Arc, Mutex};
 
 use base64::Engine;
@@ -18,7 +19,8 @@ use crate::clock::{Clock, Manual};
 use crate::job::Millis;
 use crate::mcp::Options;
 use crate::mcp::occurrences::{
-    self, HOST_ATTEMPTS_MAX, RETRY_AFTER, SECRET_GRACE, TTL_MAX, TTL_MIN, WEBHOOKS_MAX, WebhookOptions,
+    self, HOST_ATTEMPTS_MAX, RETRY_AFTER, SECRET_GRACE, SUSPEND_AFTER, SUSPEND_FAILURES, TTL_MAX, TTL_MIN,
+    WEBHOOKS_MAX, WebhookOptions,
 };
 use crate::net::{Answered, Courier, Failure, Post, Sending};
 use crate::service::Viewer;
@@ -287,6 +289,34 @@ async fn an_event_that_is_given_up_is_told_as_a_gap_and_one_that_is_refused_for_
         *sent.entry(body["name"].as_str().expect("an event").to_owned()).or_default() += 1;
     }
     assert_eq!(sent, HashMap::from([("job.created".to_owned(), 1), ("job.started".to_owned(), 1 + RETRY_AFTER.len())]));
+}
+
+#[tokio::test(start_paused = true)]
+async fn an_endpoint_that_fails_for_an_hour_is_left_alone_until_its_client_comes_back() {
+    let (is_well, attempts) = (Arc::new(AtomicBool::new(false)), Arc::new(AtomicUsize::new(0)));
+    let (well, count) = (is_well.clone(), attempts.clone());
+    let mut world = World::new(move |_, body| {
+        let is_event = body.get("eventId").is_some();
+        count.fetch_add(usize::from(is_event), Ordering::SeqCst);
+        // Each takes its ten seconds.
+        Some(if is_event && !well.load(Ordering::SeqCst) { Err(Failure::Timeout) } else { Ok(200) })
+    })
+    .await;
+    let mut wish = to(URL, "job.completed");
+    wish["ttlMs"] = json!(TTL_MAX.0);
+    world.subscribe("ann", wish.clone()).await;
+    for _ in 0..SUSPEND_FAILURES {
+        world.job("ann").await;
+    }
+    // Timers do not wait here: whatever would still be tried is tried.
+    while tokio::time::timeout(RETRY_AFTER[3] * 10, world.next()).await.is_ok() {}
+    let expected = 1 + usize::try_from(SUSPEND_AFTER.0 / 10_000).expect("is small");
+    assert_eq!(attempts.load(Ordering::SeqCst), expected, "of five for each job");
+    is_well.store(true, Ordering::SeqCst);
+    let status = world.subscribe("ann", wish).await["deliveryStatus"].take();
+    assert_eq!((&status["active"], &status["lastError"]), (&json!(true), &json!("timeout")));
+    assert!(status["failedSince"].is_string());
+    assert!(world.delivered().await.1.get("eventId").is_some());
 }
 
 #[tokio::test]

@@ -113,6 +113,10 @@ impl Delivery {
             self.saved.1 = now;
             return false;
         }
+        if self.live.with(|record| record.suspended) {
+            self.rest(now).await;
+            return false;
+        }
         if self.gap.is_some_and(|due| due <= now) {
             self.tell_gap().await;
             return false;
@@ -123,8 +127,7 @@ impl Delivery {
             return false;
         }
         let has_room = self.waiting.len() < RETRYING_MAX;
-        let expiry = now + self.hooks.clock.until(Timestamp(self.live.with(|record| record.expires))).duration();
-        let due = [retry, self.gap, Some(self.save_due())].into_iter().flatten().fold(expiry, Instant::min);
+        let due = [retry, self.gap, Some(self.save_due())].into_iter().flatten().fold(self.expiry(now), Instant::min);
         tokio::select! {
             biased;
             () = self.live.changed.notified() => {}
@@ -135,6 +138,18 @@ impl Delivery {
             () = sleep_until(due) => {}
         }
         false
+    }
+
+    /// Does nothing until its client comes back. What waits for another try waits on, and the log is not read.
+    async fn rest(&self, now: Instant) {
+        tokio::select! {
+            () = self.live.changed.notified() => {}
+            () = sleep_until(self.expiry(now).min(self.save_due())) => {}
+        }
+    }
+
+    fn expiry(&self, now: Instant) -> Instant {
+        now + self.hooks.clock.until(Timestamp(self.live.with(|record| record.expires))).duration()
     }
 
     /// Everything up to here was acknowledged or given up.
@@ -199,14 +214,9 @@ impl Delivery {
         let Some(mut parcel) = taken else { return };
         let now = self.hooks.clock.now();
         match outcome::of(&told) {
-            Ok(()) => self.live.with(|record| {
-                (record.delivered, record.error, record.failed_since) = (Some(now.0), None, None);
-            }),
+            Ok(()) => self.live.with(|record| record.accepted(now)),
             Err(failed) => {
-                self.live.with(|record| {
-                    record.error = Some(failed.category.into());
-                    record.failed_since = record.failed_since.or(Some(now.0));
-                });
+                self.live.with(|record| record.failed(failed.category, now));
                 parcel.failures += 1;
                 match RETRY_AFTER.get(parcel.failures - 1) {
                     // The receiver does not want this one: nothing is lost that it would miss.

@@ -27,7 +27,7 @@ mod subscribe;
 pub use delivery::{QUIET_SAVE_EVERY, RETRY_AFTER, RETRYING_MAX, SAVE_EVERY};
 pub use envelope::{SECRET_MAX, SECRET_MIN};
 pub use places::{ATTEMPTS_MAX, HOST_ATTEMPTS_MAX};
-pub use record::SECRET_GRACE;
+pub use record::{SECRET_GRACE, SUSPEND_AFTER, SUSPEND_FAILURES};
 pub use subscribe::{HANDSHAKES_MAX, TTL_DEFAULT, TTL_MAX, TTL_MIN};
 pub(super) use subscribe::{subscribe, unsubscribe};
 

@@ -19,6 +19,11 @@ pub(super) const PREFIX: &str = "webhook/";
 /// So long deliveries are signed with the secret before the newest too.
 pub const SECRET_GRACE: Millis = Millis::seconds(5 * 60);
 
+/// A subscription of which nothing was acknowledged for so long,
+pub const SUSPEND_AFTER: Millis = Millis::seconds(3_600);
+/// and in so many attempts, is delivered to no more until it is refreshed. Both at least.
+pub const SUSPEND_FAILURES: u32 = 100;
+
 /// What tells one subscription from another.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub(super) struct Key {
@@ -74,6 +79,12 @@ pub(super) struct Record {
     /// Since when nothing was acknowledged.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub failed_since: Option<i64>,
+    /// How often it went wrong since.
+    #[serde(default)]
+    pub failures: u32,
+    /// Nothing is delivered until its client comes back.
+    #[serde(default)]
+    pub suspended: bool,
 }
 
 impl Record {
@@ -89,6 +100,25 @@ impl Record {
             let earlier = std::mem::replace(&mut self.secret, secret);
             self.earlier = Some((earlier, now.plus(SECRET_GRACE).0));
         }
+    }
+
+    /// Something was acknowledged.
+    pub(super) fn accepted(&mut self, now: Timestamp) {
+        (self.delivered, self.error) = (Some(now.0), None);
+        self.resume();
+    }
+
+    /// Something went wrong; for too long and too often, and it is suspended.
+    pub(super) fn failed(&mut self, category: &str, now: Timestamp) {
+        self.error = Some(category.into());
+        let since = *self.failed_since.get_or_insert(now.0);
+        self.failures = self.failures.saturating_add(1);
+        self.suspended |= self.failures >= SUSPEND_FAILURES && now.since(Timestamp(since)) >= SUSPEND_AFTER;
+    }
+
+    /// What went wrong before does not count any more.
+    pub(super) fn resume(&mut self) {
+        (self.failed_since, self.failures, self.suspended) = (None, 0, false);
     }
 
     /// Where to go on; `None` for a cell that somebody else has written.
@@ -193,7 +223,29 @@ mod tests {
             delivered: None,
             error: None,
             failed_since: None,
+            failures: 0,
+            suspended: false,
         }
+    }
+
+    #[test]
+    fn a_subscription_is_suspended_only_after_long_and_many_failures_without_one_success() {
+        let mut record = record();
+        let often =
+            |record: &mut Record, at: i64, times: u32| (0..times).for_each(|_| record.failed("timeout", Timestamp(at)));
+        often(&mut record, 0, 1_000);
+        assert!(!record.suspended, "often, not for long");
+        record.accepted(Timestamp(1));
+        often(&mut record, 2, 1);
+        often(&mut record, 2 + SUSPEND_AFTER.0 as i64, SUSPEND_FAILURES - 2);
+        assert!(!record.suspended, "for long, not often");
+        often(&mut record, 2 + SUSPEND_AFTER.0 as i64, 1);
+        assert!(record.suspended);
+        let value = serde_json::to_vec(&record).expect("is JSON");
+        let kept = Live::of_cell(&format!("{PREFIX}{}", record.key.id()), &value).expect("is one");
+        assert!(kept.with(|record| record.suspended), "a restart changes nothing");
+        record.resume();
+        assert!(!record.suspended && record.error.is_some());
     }
 
     #[test]

@@ -111,7 +111,10 @@ pub(in super::super) async fn subscribe(
         let status = live.with(|record| {
             record.renew(secret.clone(), now);
             record.expires = expires.0;
-            status(record)
+            // What went wrong is told, and begins anew.
+            let status = status(record);
+            record.resume();
+            status
         });
         live.changed.notify_one();
         live.save(&hooks.service).await.map_err(|refused| refusal::internal(&refused))?;
@@ -177,6 +180,8 @@ async fn record(
         delivered: None,
         error: None,
         failed_since: None,
+        failures: 0,
+        suspended: false,
     };
     Ok((record, is_lost || skips || !tail.connects()))
 }
