@@ -56,6 +56,47 @@ impl Connection {
             return Ok(&self.buffer[head..]);
         }
     }
+
+    /// The session that the last answer has opened.
+    fn session(&self) -> Option<String> {
+        let (head, _) = lengths_of(&self.buffer)?;
+        let head = std::str::from_utf8(&self.buffer[..head]).ok()?;
+        let fields = head.lines().filter_map(|line| line.split_once(": "));
+        fields.filter(|(name, _)| name.eq_ignore_ascii_case("mcp-session-id")).map(|(_, id)| id.to_owned()).next()
+    }
+
+    /// What is left of it for other uses.
+    pub fn into_socket(self) -> TcpStream {
+        self.socket
+    }
+}
+
+/// A session of 2025-11-25.
+pub struct Session(String);
+
+impl Session {
+    /// Opens one, on a connection of its own.
+    pub async fn open(address: SocketAddr) -> Result<Self> {
+        Self::open_on(&mut Connection::open(address).await?, address).await
+    }
+
+    /// Opens one.
+    pub async fn open_on(connection: &mut Connection, address: SocketAddr) -> Result<Self> {
+        const HELLO: &str = r#"{"jsonrpc":"2.0","id":0,"method":"initialize","params":{"protocolVersion":"2025-11-25","capabilities":{},"clientInfo":{"name":"bench","version":"1"}}}"#;
+        connection.ask(&post(address, "/mcp", "", HELLO)).await?;
+        connection.session().map(Self).ok_or_else(|| "no session".into())
+    }
+
+    /// A request in it, with these members of its `params`.
+    pub fn request(&self, address: SocketAddr, method: &str, params: &str) -> Vec<u8> {
+        let body = format!(r#"{{"jsonrpc":"2.0","id":1,"method":"{method}","params":{{{params}}}}}"#);
+        post(address, "/mcp", &format!("mcp-session-id: {}\r\n", self.0), &body)
+    }
+
+    /// A call that is to become a task.
+    pub fn task_call(&self, address: SocketAddr) -> Vec<u8> {
+        self.request(address, "tools/call", &format!(r#""name":"{TOOL}","arguments":{ARGUMENTS},"task":{{}}"#))
+    }
 }
 
 /// Lengths of an answer's head and body, once the head is there.
@@ -98,9 +139,26 @@ pub async fn drive(address: SocketAddr, request: Vec<u8>, connections: usize, sc
     Ok(Measured { per_second: lengths.count() as f64 / scale.length.as_secs_f64(), lengths })
 }
 
+/// What the tool is called with.
+const ARGUMENTS: &str = r#"{"recipient":"a keen gardener of about sixty","budget":80}"#;
+
 /// A `tools/call` of the newest revision, which needs no session.
 pub fn tool_call(address: SocketAddr) -> Vec<u8> {
-    call(address, TOOL, r#"{"recipient":"a keen gardener of about sixty","budget":80}"#)
+    call(address, TOOL, ARGUMENTS)
+}
+
+/// The same of a client that takes tasks.
+pub fn task_call(address: SocketAddr) -> Vec<u8> {
+    modern(address, "tools/call", Some(TOOL), &format!(r#""name":"{TOOL}","arguments":{ARGUMENTS}"#))
+}
+
+/// A request of the newest revision, of a client that takes tasks, with these members of its `params`.
+pub fn modern(address: SocketAddr, method: &str, name: Option<&str>, params: &str) -> Vec<u8> {
+    let body = format!(
+        r#"{{"jsonrpc":"2.0","id":1,"method":"{method}","params":{{{params},"_meta":{{"io.modelcontextprotocol/protocolVersion":"2026-07-28","io.modelcontextprotocol/clientCapabilities":{{"extensions":{{"io.modelcontextprotocol/tasks":{{}}}}}}}}}}}}"#
+    );
+    let name = name.map(|name| format!("mcp-name: {name}\r\n")).unwrap_or_default();
+    post(address, "/mcp", &format!("mcp-protocol-version: 2026-07-28\r\nmcp-method: {method}\r\n{name}"), &body)
 }
 
 /// A `tools/call` of this tool with these arguments.

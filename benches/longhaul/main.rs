@@ -21,6 +21,8 @@ mod starts;
 mod stats;
 mod streams;
 mod submits;
+mod tasks;
+mod waiting;
 
 use std::process::ExitCode;
 
@@ -36,15 +38,17 @@ type Result<T> = std::result::Result<T, Box<dyn std::error::Error + Send + Sync>
 /// A part: what it is called, and what it does.
 type Part = (&'static str, fn(&Scale) -> Result<()>);
 
-const PARTS: [Part; 8] = [
+const PARTS: [Part; 10] = [
     ("calls", calls::run),
     ("submits", submits::run),
+    ("tasks", tasks::run),
     ("lifecycles", lifecycles::run),
     ("starts", starts::run),
     ("deliveries", deliveries::run),
     ("plateau", plateau::run),
     ("million", million::run),
     ("idle", idle::run),
+    ("waiting", waiting::run),
 ];
 
 /// The hidden argument that makes this program one of the bare servers.

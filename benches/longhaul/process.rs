@@ -13,6 +13,17 @@ pub fn raise_open_files() -> Result<()> {
     Ok(setrlimit(Resource::Nofile, Rlimit { current: maximum, maximum })?)
 }
 
+/// How many files this process may have open.
+pub fn open_files_max() -> usize {
+    let current = getrlimit(Resource::Nofile).current;
+    current.map_or(usize::MAX, |most| usize::try_from(most).unwrap_or(usize::MAX))
+}
+
+/// How many threads there are.
+pub fn threads(pid: u32) -> Result<f64> {
+    status_field(pid, "Threads:")
+}
+
 /// Resident memory, in KiB.
 pub fn resident_kib(pid: u32) -> Result<f64> {
     status_field(pid, "VmRSS:")

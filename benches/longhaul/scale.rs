@@ -30,6 +30,8 @@ pub struct Scale {
     pub delayed: usize,
     /// Its streams.
     pub idle_streams: usize,
+    /// Clients that wait for one job.
+    pub clients: usize,
     /// How long it is watched.
     pub watched: Duration,
 }
@@ -50,6 +52,7 @@ impl Scale {
         boots: 5,
         delayed: 100_000,
         idle_streams: 1_000,
+        clients: 10_000,
         watched: Duration::from_secs(60),
     };
 
@@ -68,6 +71,7 @@ impl Scale {
         boots: 2,
         delayed: 10_000,
         idle_streams: 200,
+        clients: 500,
         watched: Duration::from_secs(10),
     };
 }
