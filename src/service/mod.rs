@@ -28,6 +28,7 @@ mod wait;
 
 pub use answer::{Answer, OpenQuestion};
 pub use backup::Backup;
+pub use json::read as read_json;
 pub use submit::AHEAD_MAX;
 pub use wait::WATCHED_MAX;
 
