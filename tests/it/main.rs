@@ -7,6 +7,7 @@ mod cli;
 mod crash;
 mod damage;
 mod ends;
+mod found;
 mod full;
 mod fuzz_replay;
 mod kills;

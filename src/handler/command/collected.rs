@@ -23,10 +23,10 @@ impl Collected {
         Self { bytes: Vec::new(), max }
     }
 
-    /// The output as text: a JSON string.
+    /// The output as text: a JSON string, without the one line end that programs put behind their last line.
     pub fn into_text(self) -> Output {
         let (text, lossy) = decode(self.bytes);
-        Output { data: Some(string(&text)), lossy, ..Output::default() }
+        Output { data: Some(string(without_line_end(&text))), lossy, ..Output::default() }
     }
 
     /// The output as the one JSON value that it is, or as the CallToolResult that it is.
@@ -99,6 +99,11 @@ fn decode(bytes: Vec<u8>) -> (String, bool) {
         Ok(text) => (text, false),
         Err(error) => (String::from_utf8_lossy(error.as_bytes()).into_owned(), true),
     }
+}
+
+/// Without one `\n` or `\r\n` at the very end; further ones are the program's own.
+fn without_line_end(text: &str) -> &str {
+    text.strip_suffix('\n').map_or(text, |line| line.strip_suffix('\r').unwrap_or(line))
 }
 
 fn string(text: &str) -> Bytes {

@@ -5,6 +5,7 @@ mod calls;
 mod codes;
 mod ends;
 mod events;
+mod logs;
 mod questions;
 mod wire;
 
@@ -136,9 +137,14 @@ impl World {
 
     /// It ends, durably.
     fn finish(&self, claim: &Claim, outcome: Outcome) {
+        self.leave(claim, Leave::Over(outcome), "");
+    }
+
+    /// It is left, durably, having logged this.
+    fn leave(&self, claim: &Claim, leave: Leave, log: &str) {
         let (tell, told) = std::sync::mpsc::channel();
         let freed = Box::new(move || tell.send(()).unwrap());
-        self.work.finish(claim, Leave::Over(outcome), Bytes::new(), freed);
+        self.work.finish(claim, leave, Bytes::copy_from_slice(log.as_bytes()), freed);
         block_in_place(|| told.recv()).unwrap();
     }
 
