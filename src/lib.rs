@@ -19,6 +19,10 @@ pub mod shutdown;
 pub mod store;
 pub mod work;
 
+#[cfg(test)]
+#[path = "../tests/schemas/mod.rs"]
+mod schemas;
+
 /// What a caught panic said.
 pub(crate) fn panic_text(panic: &(dyn std::any::Any + Send)) -> String {
     let text = panic.downcast_ref::<&str>().copied().or_else(|| panic.downcast_ref::<String>().map(String::as_str));

@@ -213,12 +213,15 @@ impl Endpoint {
     /// Answers one request. Dropping the future is how the transport says that the client went away: a call of
     /// 2026-07-28 without an idempotency key is then cancelled if its answer was not handed out yet; nothing else is.
     pub async fn handle(self: &Arc<Self>, request: Request<'_>) -> Answer {
-        match request.verb {
+        let answer = match request.verb {
             "POST" => self.post(&request).await,
             "GET" => resume::answer(self, &request).await,
             "DELETE" => self.delete(&request).await,
             _ => self.no_such_verb(&request),
-        }
+        };
+        #[cfg(test)]
+        let answer = tests::held(&request, answer);
+        answer
     }
 
     async fn post(self: &Arc<Self>, request: &Request<'_>) -> Answer {

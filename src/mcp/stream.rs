@@ -47,10 +47,17 @@ impl Outlet {
     }
 }
 
+/// What a test looks at pieces with.
+#[cfg(test)]
+type Watcher = Box<dyn Fn(&[u8]) + Send>;
+
 /// The taker's end: server-sent events, each piece some whole ones.
 pub struct Stream {
     outlet: Outlet,
     maker: Option<Pin<Box<dyn Future<Output = ()> + Send>>>,
+    /// Sees every piece.
+    #[cfg(test)]
+    watcher: Option<Watcher>,
 }
 
 impl fmt::Debug for Stream {
@@ -62,7 +69,18 @@ impl fmt::Debug for Stream {
 impl Stream {
     /// What the future says through this outlet.
     pub(super) fn new(outlet: Outlet, maker: impl Future<Output = ()> + Send + 'static) -> Self {
-        Self { outlet, maker: Some(Box::pin(maker)) }
+        Self {
+            outlet,
+            maker: Some(Box::pin(maker)),
+            #[cfg(test)]
+            watcher: None,
+        }
+    }
+
+    /// Shows every piece to this first.
+    #[cfg(test)]
+    pub(super) fn watched(self, watcher: impl Fn(&[u8]) + Send + 'static) -> Self {
+        Self { watcher: Some(Box::new(watcher)), ..self }
     }
 
     /// The next piece; `None` after the last.
@@ -91,7 +109,12 @@ impl Stream {
     }
 
     fn take(&self) -> Option<Bytes> {
-        self.outlet.slot().piece.take()
+        let piece = self.outlet.slot().piece.take();
+        #[cfg(test)]
+        if let (Some(piece), Some(watcher)) = (&piece, &self.watcher) {
+            watcher(piece);
+        }
+        piece
     }
 }
 

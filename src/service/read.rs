@@ -138,9 +138,10 @@ fn list(published: &Published, store: &dyn Store, query: &Query) -> Result<Listi
 }
 
 fn bodies(store: &dyn Store, head: &Head, detail: Detail) -> Result<Bodies, store::Error> {
-    let fits = |name: &BodyRef| detail == Detail::Whole || name.len <= RESULT_INLINE_MAX;
+    let is_small = |name: &BodyRef| name.len <= RESULT_INLINE_MAX;
+    let fits = |name: &BodyRef| detail == Detail::Whole || is_small(name);
     let result = match &head.job.state {
-        State::Completed(completion) => completion.result.filter(fits),
+        State::Completed(completion) => completion.result.filter(is_small),
         State::Pending
         | State::InProgress { .. }
         | State::InputRequired

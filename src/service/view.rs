@@ -30,7 +30,7 @@ pub enum Detail {
     /// Payload, partial and result as far as they are at most `RESULT_INLINE_MAX`; beyond, their URL.
     #[default]
     Small,
-    /// A result of any size too (`?inline=true`).
+    /// A partial of any size too. A larger result is left out still: whoever wants it reads it piece by piece (`?inline=true`).
     Whole,
 }
 

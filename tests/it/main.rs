@@ -12,6 +12,7 @@ mod full;
 mod fuzz_replay;
 mod kills;
 mod mcp;
+mod memory;
 #[cfg(target_os = "linux")]
 mod power;
 mod questions;

@@ -5,6 +5,7 @@ use std::net::TcpStream;
 
 use serde_json::{Value, json};
 
+use crate::support::schemas::Exchange;
 use crate::support::{Answer, Client, Server, TRIAL};
 
 const INLINE: &str = "\ninline_wait = \"10m\"\n";
@@ -177,18 +178,27 @@ fn case_36_a_large_result_comes_in_ranges_and_one_over_the_limit_is_a_tool_error
     assert!(answer["content"][0]["text"].as_str().is_some_and(|text| text.contains("output_too_large")), "{answer}");
 }
 
+/// The header fields of a head.
+fn fields(head: &str) -> Vec<(String, String)> {
+    let fields = head.lines().filter_map(|line| line.split_once(": "));
+    fields.map(|(name, value)| (name.to_lowercase(), value.to_owned())).collect()
+}
+
 /// Status line, head and body of a raw request.
-fn exchange(server: &Server, head: &[u8], body: &str) -> (u16, String, String) {
+fn exchange(server: &Server, sent: &[u8], body: &str) -> (u16, String, String) {
     let mut socket = TcpStream::connect(server.address()).expect("the server is there");
     let end =
         format!("host: {}\r\nconnection: close\r\ncontent-length: {}\r\n\r\n{body}", server.address(), body.len());
-    socket.write_all(&[head, end.as_bytes()].concat()).expect("the request is sent");
+    socket.write_all(&[sent, end.as_bytes()].concat()).expect("the request is sent");
     let mut answer = Vec::new();
     socket.read_to_end(&mut answer).expect("an answer");
     let answer = String::from_utf8(answer).expect("text");
-    let (head, body) = answer.split_once("\r\n\r\n").expect("a head");
+    let (head, answer_body) = answer.split_once("\r\n\r\n").expect("a head");
     let status = head.split(' ').nth(1).and_then(|status| status.parse().ok()).expect("a status");
-    (status, head.to_lowercase(), body.to_owned())
+    let (asked, answered) = (fields(&String::from_utf8_lossy(sent)), fields(head));
+    let asked: Vec<_> = asked.iter().map(|(name, value)| (name.as_str(), value.as_str())).collect();
+    Answer { status, headers: answered, text: answer_body.to_owned() }.hold(&asked, body.as_bytes());
+    (status, head.to_lowercase(), answer_body.to_owned())
 }
 
 #[test]
@@ -224,5 +234,33 @@ fn case_25_and_28_odd_headers_get_the_answers_of_the_tables() {
         let (got, head, body) = exchange(&server, &[line.as_bytes(), &fields].concat(), ping);
         assert_eq!(got, status, "{verb} {} {head} {body}", String::from_utf8_lossy(&fields[..fields.len().min(120)]));
         assert!(head.contains(part), "{head}");
+    }
+}
+
+#[test]
+fn an_answer_that_its_revision_does_not_have_fails_the_test_that_gets_it() {
+    let list = json!({"jsonrpc": "2.0", "id": 1, "method": "tools/list"}).to_string();
+    let hello = json!({"jsonrpc": "2.0", "id": 0, "method": "initialize"}).to_string();
+    let opened =
+        json!({"protocolVersion": "2025-11-25", "capabilities": {}, "serverInfo": {"name": "s", "version": "1"}});
+    for (result, is_right) in [(json!({"tools": []}), true), (json!({"tools": {}}), false), (json!({}), false)] {
+        let told = json!({"jsonrpc": "2.0", "id": 1, "result": result});
+        let mut pipe = Exchange::pipe(&told.to_string());
+        pipe.asks(hello.as_bytes());
+        pipe.hears(json!({"jsonrpc": "2.0", "id": 0, "result": opened}).to_string().as_bytes());
+        pipe.asks(list.as_bytes());
+        assert_eq!(std::panic::catch_unwind(|| pipe.hears(told.to_string().as_bytes())).is_ok(), is_right, "{told}");
+        let answer = |kind: &str, text: String| Answer {
+            status: 200,
+            headers: vec![("content-type".into(), kind.into()), ("mcp-session-id".into(), format!("pipe {told}"))],
+            text,
+        };
+        for answer in [
+            answer("application/json", told.to_string()),
+            answer("text/event-stream", format!("id: 1\ndata: {told}\n\n")),
+        ] {
+            let held = std::panic::catch_unwind(|| answer.hold(&[], list.as_bytes()));
+            assert_eq!(held.is_ok(), is_right, "{answer:?}");
+        }
     }
 }

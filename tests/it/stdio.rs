@@ -6,6 +6,7 @@ use std::process::{Child, ChildStdin, ChildStdout, Command, Stdio};
 
 use serde_json::{Value, json};
 
+use crate::support::schemas::Exchange;
 use crate::support::server::{Server, binary};
 
 const TOOLS: &str = r#"
@@ -22,6 +23,7 @@ struct Desktop {
     child: Child,
     stdin: Option<ChildStdin>,
     lines: Lines<BufReader<ChildStdout>>,
+    exchange: Exchange,
 }
 
 impl Desktop {
@@ -38,7 +40,8 @@ impl Desktop {
             .spawn()
             .expect("the binary starts");
         let lines = BufReader::new(child.stdout.take().expect("stdout is piped")).lines();
-        Self { stdin: child.stdin.take(), lines, child }
+        let exchange = Exchange::pipe(&child.id().to_string());
+        Self { stdin: child.stdin.take(), lines, child, exchange }
     }
 
     /// The same, and shakes hands.
@@ -53,12 +56,14 @@ impl Desktop {
     }
 
     fn say(&mut self, line: &str) {
+        self.exchange.asks(line.as_bytes());
         let stdin = self.stdin.as_mut().expect("stdin is open");
         writeln!(stdin, "{line}").and_then(|()| stdin.flush()).expect("the process reads");
     }
 
     fn hear(&mut self) -> Value {
         let line = self.lines.next().expect("the process goes on").expect("a line");
+        self.exchange.hears(line.as_bytes());
         serde_json::from_str(&line).unwrap_or_else(|why| panic!("nothing but JSON on stdout: {why}: {line}"))
     }
 

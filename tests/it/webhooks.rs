@@ -14,7 +14,7 @@ use serde_json::{Value, json};
 use sha2::Sha256;
 
 use crate::support::server::binary;
-use crate::support::{Client, Server, TRIAL};
+use crate::support::{Client, Server, TRIAL, schemas};
 
 const SECRET: &str = "whsec_MfKQ9r8GKYqrTwjUPD8ILPZIo2LaLaSw";
 
@@ -96,6 +96,7 @@ impl Receiver {
     fn delivered(&self) -> Sent {
         loop {
             let sent = self.sent.recv().expect("a request");
+            schemas::delivery(&sent.body());
             if sent.body()["type"] != "verification" {
                 return sent;
             }

@@ -1,6 +1,7 @@
 //! The whole stdout of a `text` or `json` program.
 //!
-//! In: bytes, up to a limit. Out: one JSON value. Decodes only at the end, so no character is ever cut in two.
+//! In: bytes, up to a limit. Out: one JSON value. Holds the result once, in the form in which it is kept: text becomes a JSON string as
+//! it comes, JSON is made compact where it lies.
 
 use bytes::Bytes;
 use serde::Deserialize;
@@ -8,57 +9,96 @@ use serde_json::value::RawValue;
 
 use super::json;
 use super::pump::Sink;
-use crate::job::{Class, Outcome, Output};
+use super::text::{Decoder, Quoted, append};
+use crate::job::{Class, JSON_DEPTH_MAX, Outcome, Output};
 use crate::work::content;
 
 /// What was written so far.
 pub struct Collected {
-    bytes: Vec<u8>,
+    decoder: Decoder,
+    kept: Kept,
+    taken: u64,
     max: u64,
 }
 
+enum Kept {
+    Text(Quoted),
+    Json(Vec<u8>),
+}
+
 impl Collected {
-    /// At most `max` bytes.
-    pub fn new(max: u64) -> Self {
-        Self { bytes: Vec::new(), max }
+    /// At most `max` bytes, to become one string.
+    pub fn text(max: u64) -> Self {
+        Self::new(max, Kept::Text(Quoted::new(usize::try_from(max).unwrap_or(usize::MAX))))
     }
 
-    /// The output as text: a JSON string, without the one line end that programs put behind their last line.
-    pub fn into_text(self) -> Output {
-        let (text, lossy) = decode(self.bytes);
-        Output { data: Some(string(without_line_end(&text))), lossy, ..Output::default() }
+    /// At most `max` bytes, which are one JSON value.
+    pub fn json(max: u64) -> Self {
+        Self::new(max, Kept::Json(Vec::new()))
     }
 
-    /// The output as the one JSON value that it is, or as the CallToolResult that it is.
+    fn new(max: u64, kept: Kept) -> Self {
+        Self { decoder: Decoder::default(), kept, taken: 0, max }
+    }
+
+    /// The output as text: a JSON string, without the one line end that programs put behind their last line. Or as the one JSON value that it
+    /// is, or as the CallToolResult that it is.
     ///
     /// # Errors
-    /// A protocol error if it is no JSON, or a CallToolResult with a bad content block.
-    pub fn into_json(self) -> Result<Output, Outcome> {
-        let (text, lossy) = decode(self.bytes);
-        let value: &RawValue = serde_json::from_str(&text).map_err(|why| no_json(&why.to_string()))?;
-        let value = value.get();
-        if let Ok(call) = serde_json::from_str::<CallToolResult<'_>>(value)
-            && call.content.get().starts_with('[')
-        {
-            return call.into_output(lossy);
+    /// Of JSON: a protocol error if it is none, or a CallToolResult with a bad content block.
+    pub fn into_output(mut self) -> Result<Output, Outcome> {
+        let lossy = self.decoder.finish(|text| self.kept.push(text, self.max));
+        match self.kept {
+            Kept::Text(mut text) => {
+                text.drop_line_end();
+                Ok(Output { data: Some(text.finish().into()), lossy, ..Output::default() })
+            }
+            Kept::Json(text) => value(text, lossy),
         }
-        Ok(Output { data: Some(compacted(value)?), lossy, ..Output::default() })
+    }
+}
+
+impl Kept {
+    fn push(&mut self, text: &str, most: u64) {
+        match self {
+            Self::Text(quoted) => quoted.push(text),
+            Self::Json(json) => append(json, text.as_bytes(), usize::try_from(most).unwrap_or(usize::MAX)),
+        }
     }
 }
 
 impl Sink for Collected {
     fn take(&mut self, bytes: &[u8]) -> Result<(), Outcome> {
-        if (self.bytes.len() + bytes.len()) as u64 > self.max {
+        self.taken += bytes.len() as u64;
+        if self.taken > self.max {
             let message = format!("the program wrote more than the {} bytes of max_result", self.max);
             return Err(Outcome::failed(Class::Fatal, Some("output_too_large"), &message));
         }
-        self.bytes.extend_from_slice(bytes);
+        let (kept, max) = (&mut self.kept, self.max);
+        self.decoder.push(bytes, |text| kept.push(text, max));
         Ok(())
     }
 
     fn replies(&mut self) -> Result<Vec<u8>, Outcome> {
         Ok(Vec::new())
     }
+}
+
+fn value(text: Vec<u8>, lossy: bool) -> Result<Output, Outcome> {
+    let (text, depth) = json::squeezed(text).map_err(|why| no_json(&why))?;
+    // Of anything else but an object, what is wrong would be said with all of it.
+    if text.starts_with(b"{")
+        && let Ok(call) = serde_json::from_slice::<CallToolResult<'_>>(&text)
+        && call.content.get().starts_with('[')
+        // Its members may be as deep as any value.
+        && depth <= JSON_DEPTH_MAX + 1
+    {
+        return call.into_output(&text, lossy);
+    }
+    if depth > JSON_DEPTH_MAX {
+        return Err(no_json(json::UNSOUND));
+    }
+    Ok(Output { data: Some(text), lossy, ..Output::default() })
 }
 
 /// MCP's form of a result, as far as it is taken apart.
@@ -73,45 +113,35 @@ struct CallToolResult<'a> {
 }
 
 impl CallToolResult<'_> {
-    fn into_output(self, lossy: bool) -> Result<Output, Outcome> {
+    /// `whole` is what it was read from: its members become parts of that.
+    fn into_output(self, whole: &Bytes, lossy: bool) -> Result<Output, Outcome> {
         content::check(self.content.get()).map_err(|why| protocol_error(&format!("the program's {why}")))?;
+        let part = |value: &RawValue| whole.slice_ref(value.get().as_bytes());
         let data = match self.structured {
-            Some(value) => compacted(value.get())?,
-            None => string(&text_of(self.content.get())),
+            Some(value) => part(value),
+            None => text_of(self.content.get()),
         };
-        let content = Some(compacted(self.content.get())?);
+        let content = Some(part(self.content));
         Ok(Output { data: Some(data), content, is_error: self.is_error, lossy, summary: None })
     }
 }
 
-/// The text blocks of MCP content, one under the other: what a reader without MCP gets.
-fn text_of(content: &str) -> String {
+/// The text blocks of MCP content, one under the other, as a JSON string: what a reader without MCP gets.
+fn text_of(content: &str) -> Bytes {
     #[derive(Deserialize)]
-    struct Block {
-        text: Option<String>,
+    struct Block<'a> {
+        #[serde(borrow)]
+        text: Option<std::borrow::Cow<'a, str>>,
     }
-    let blocks: Vec<Block> = serde_json::from_str(content).unwrap_or_default();
-    blocks.into_iter().filter_map(|block| block.text).collect::<Vec<_>>().join("\n")
-}
-
-fn decode(bytes: Vec<u8>) -> (String, bool) {
-    match String::from_utf8(bytes) {
-        Ok(text) => (text, false),
-        Err(error) => (String::from_utf8_lossy(error.as_bytes()).into_owned(), true),
+    let blocks: Vec<&RawValue> = serde_json::from_str(content).unwrap_or_default();
+    let texts = blocks.iter().filter_map(|block| serde_json::from_str::<Block<'_>>(block.get()).ok()?.text);
+    let (mut quoted, mut between) = (Quoted::new(content.len()), "");
+    for text in texts {
+        quoted.push(between);
+        quoted.push(&text);
+        between = "\n";
     }
-}
-
-/// Without one `\n` or `\r\n` at the very end; further ones are the program's own.
-fn without_line_end(text: &str) -> &str {
-    text.strip_suffix('\n').map_or(text, |line| line.strip_suffix('\r').unwrap_or(line))
-}
-
-fn string(text: &str) -> Bytes {
-    serde_json::Value::from(text).to_string().into()
-}
-
-fn compacted(value: &str) -> Result<Bytes, Outcome> {
-    json::compact(value).map(Bytes::from).ok_or_else(|| no_json(json::UNSOUND))
+    quoted.finish().into()
 }
 
 fn no_json(why: &str) -> Outcome {

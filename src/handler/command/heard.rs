@@ -4,7 +4,6 @@
 
 use std::process::ExitStatus;
 
-use super::collected::Collected;
 use super::lines::{Lines, Long, TooLong};
 use super::protocol::Story;
 use super::pump::{Ended, STDERR_LINE_MAX, Sink, Why};
@@ -25,10 +24,9 @@ impl Program {
     /// The outcome of an attempt in which these pieces are read, in order, before the program exits with `status`.
     /// As with a child, what comes on stdout behind a violation is passed over.
     pub fn hear(&self, pieces: &[Piece<'_>], status: ExitStatus, context: &RunContext<'_>) -> Outcome {
-        let max = self.settings.max_result;
         let heard = match self.settings.output {
             Form::Text | Form::Json => {
-                let mut sink = Collected::new(max);
+                let mut sink = self.collected();
                 let ended = Ended { status, why: follow(pieces, &mut sink, context) };
                 self.collected_outcome(sink, ended)
             }

@@ -16,6 +16,7 @@ mod program;
 mod protocol;
 mod pump;
 pub mod strays;
+mod text;
 
 #[cfg(test)]
 mod tests;
@@ -106,7 +107,7 @@ impl Program {
         let mut child = Child::spawn(&self.settings, &command, claim)?;
         match self.settings.output {
             Form::Text | Form::Json => {
-                let mut sink = Collected::new(self.settings.max_result);
+                let mut sink = self.collected();
                 let ended = self.pump(&mut child, Input::whole(payload), &mut sink, context)?;
                 self.collected_outcome(sink, ended)
             }
@@ -140,13 +141,19 @@ impl Program {
         }
     }
 
+    /// Takes the whole output of a program.
+    fn collected(&self) -> Collected {
+        let max = self.settings.max_result;
+        match self.settings.output {
+            Form::Json => Collected::json(max),
+            Form::Text | Form::Events => Collected::text(max),
+        }
+    }
+
     /// What the whole output of a program means.
     fn collected_outcome(&self, output: Collected, ended: Ended) -> Result<Outcome, Outcome> {
         self.judge(ended)?;
-        self.checked(match self.settings.output {
-            Form::Json => output.into_json()?,
-            Form::Text | Form::Events => output.into_text(),
-        })
+        self.checked(output.into_output()?)
     }
 
     /// What an `events` program's end means. A result that was reported and confirmed by exit 0 counts even if the program

@@ -17,8 +17,8 @@ use crate::http::auth::Caller;
 use crate::http::body::{Body, Broken};
 use crate::http::problem::{Code, Problem};
 use crate::http::query::Query;
-use crate::job::{BodyRef, JobId, State, Status};
-use crate::service::{Refused, Service};
+use crate::job::{BodyRef, Head as Job, JobId, State, Status};
+use crate::service::{Detail, RESULT_INLINE_MAX, Refused, Service};
 
 /// Bytes that are read from the store at a time.
 const PIECE: usize = 256 * 1024;
@@ -68,12 +68,40 @@ pub async fn partial(
     }
 }
 
+/// The job as the answer with all of its result, which is read as the client takes it.
+///
+/// # Errors
+/// What `Service::view` and `Service::body` refuse.
+pub async fn inlined(app: &App, job: &Arc<Job>, result: BodyRef) -> Result<Response<Body>, Problem> {
+    let mut view = app.service.view(job, &app.links(Detail::Whole)).await?;
+    view.result_url = None;
+    let mut pieces = Pieces::begin(app.service.clone(), job.job.id(), result, (0, result.len)).await?;
+    let mut text = serde_json::to_vec(&view).unwrap_or_default();
+    // Before the brace that ends it.
+    text.pop();
+    text.extend_from_slice(b",\"result\":");
+    pieces.before = text.into();
+    pieces.after = Bytes::from_static(b"}");
+    Ok(typed(Response::new(Body::streaming(pieces))))
+}
+
+/// The result that is too large for a place among the job's other fields.
+pub fn large_result(job: &Job) -> Option<BodyRef> {
+    match &job.job.state {
+        State::Completed(completion) => completion.result.filter(|name| name.len > RESULT_INLINE_MAX),
+        State::Pending
+        | State::InProgress { .. }
+        | State::InputRequired
+        | State::Failed { .. }
+        | State::Canceled { .. } => None,
+    }
+}
+
 fn missing(what: &str, status: Status) -> Problem {
     Problem::new(Code::NoSuchPath, format!("this job has no {what}; its status is {}", status.name()))
 }
 
-/// The body, the range of it that is asked for, 304 or 416. The first bytes are read before the answer begins, so that a
-/// body that cannot be read is said with a status.
+/// The body, the range of it that is asked for, 304 or 416.
 async fn piece_of(app: &App, id: JobId, name: BodyRef, headers: &HeaderMap) -> Result<Response<Body>, Problem> {
     let tag = format!("\"b{}-{:08x}\"", name.seq, name.crc);
     let range = range(headers, &tag, name.len);
@@ -87,9 +115,7 @@ async fn piece_of(app: &App, id: JobId, name: BodyRef, headers: &HeaderMap) -> R
         *response.status_mut() = StatusCode::NOT_MODIFIED;
         response
     } else {
-        let mut pieces = Pieces { service: app.service.clone(), job: id, name, at: from, end: to, reading: None };
-        let first = pieces.read().await?;
-        pieces.reading = Some(Box::pin(std::future::ready(Ok(first))));
+        let pieces = Pieces::begin(app.service.clone(), id, name, (from, to)).await?;
         let mut response = typed(Response::new(Body::streaming(pieces)));
         *response.status_mut() = status;
         response
@@ -147,8 +173,10 @@ fn range(headers: &HeaderMap, tag: &str, len: u64) -> Range {
 
 type Reading = Pin<Box<dyn Future<Output = Result<Bytes, Refused>> + Send>>;
 
-/// Bytes `at..end` of a body, read piece by piece as the client takes them.
+/// Bytes `at..end` of a body, read piece by piece as the client takes them, and what stands around them.
 struct Pieces {
+    before: Bytes,
+    after: Bytes,
     service: Arc<Service>,
     job: JobId,
     name: BodyRef,
@@ -158,6 +186,21 @@ struct Pieces {
 }
 
 impl Pieces {
+    /// The first piece is read before the answer begins, so that a body that cannot be read is said with a status.
+    async fn begin(service: Arc<Service>, job: JobId, name: BodyRef, (at, end): (u64, u64)) -> Result<Self, Refused> {
+        let (before, after) = (Bytes::new(), Bytes::new());
+        let mut pieces = Self { before, after, service, job, name, at, end, reading: None };
+        let first = pieces.read().await?;
+        pieces.reading = Some(Box::pin(std::future::ready(Ok(first))));
+        Ok(pieces)
+    }
+
+    /// What stands here besides the body.
+    fn frame(&mut self) -> Option<Bytes> {
+        let here = if self.at < self.end || !self.before.is_empty() { &mut self.before } else { &mut self.after };
+        Some(std::mem::take(here)).filter(|bytes| !bytes.is_empty())
+    }
+
     fn read(&self) -> Reading {
         let (service, job, name, at) = (self.service.clone(), self.job, self.name, self.at);
         let limit = usize::try_from(self.end - at).unwrap_or(PIECE).min(PIECE);
@@ -170,6 +213,9 @@ impl hyper::body::Body for Pieces {
     type Error = Broken;
 
     fn poll_frame(mut self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<Option<Result<Frame<Bytes>, Broken>>> {
+        if let Some(bytes) = self.frame() {
+            return Poll::Ready(Some(Ok(Frame::data(bytes))));
+        }
         if self.at >= self.end {
             return Poll::Ready(None);
         }
@@ -186,17 +232,18 @@ impl hyper::body::Body for Pieces {
             // It was forgotten in between, or the store is in trouble: less than was promised.
             Ok(_) | Err(_) => {
                 self.at = self.end;
+                self.after.clear();
                 Poll::Ready(Some(Err(Broken)))
             }
         }
     }
 
     fn is_end_stream(&self) -> bool {
-        self.at >= self.end
+        self.at >= self.end && self.before.is_empty() && self.after.is_empty()
     }
 
     fn size_hint(&self) -> SizeHint {
-        SizeHint::with_exact(self.end - self.at)
+        SizeHint::with_exact(self.end - self.at + (self.before.len() + self.after.len()) as u64)
     }
 }
 

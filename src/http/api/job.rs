@@ -9,7 +9,7 @@ use hyper::{Response, StatusCode, header};
 use serde_json::json;
 
 use super::fields::Fields;
-use super::{Media, is_known, json as answer, media_type, put, show as show_job};
+use super::{Media, bodies, is_known, json as answer, media_type, put, show as show_job};
 use crate::http::app::App;
 use crate::http::auth::Caller;
 use crate::http::body::{Body, collect};
@@ -45,6 +45,8 @@ pub async fn show(
         let mut response = Response::new(Body::empty());
         *response.status_mut() = StatusCode::NOT_MODIFIED;
         response
+    } else if let Some(result) = bodies::large_result(&job).filter(|_| whole) {
+        bodies::inlined(app, &job, result).await?
     } else {
         show_job(app, StatusCode::OK, &job, detail).await?
     };

@@ -7,8 +7,9 @@ use serde_json::{Map, Value, json};
 use super::ask::{Said, responses};
 use super::{Argument, Block, Prompt};
 use crate::mcp::Endpoint;
-use crate::mcp::fill::{Escape, FILLED_MAX};
+use crate::mcp::fill::{Escape, FILLED_MAX, Fillable};
 use crate::mcp::reply::Members;
+use crate::mcp::resources::is_uri;
 use crate::mcp::rpc::{self, Error, INVALID_PARAMS};
 use crate::mcp::session::Abilities;
 use crate::mcp::tools::{Call, nearest};
@@ -19,7 +20,7 @@ pub const ARGUMENT_MAX: usize = 64 * 1024;
 /// The prompt's messages, or questions.
 ///
 /// # Errors
-/// -32602: no such prompt, or arguments that are missing, unknown, too long, or no texts; or the user declined to give one.
+/// -32602: no such prompt, or arguments that are missing, unknown, too long, no texts, or make no URI; or the user declined to give one.
 pub(in crate::mcp) fn get(endpoint: &Endpoint, call: &Call<'_>) -> Result<Members, Error> {
     let Some(name) = call.params.name.and_then(rpc::text) else {
         return Err(invalid("params.name must be a string: the name of a prompt"));
@@ -35,9 +36,7 @@ pub(in crate::mcp) fn get(endpoint: &Endpoint, call: &Call<'_>) -> Result<Member
         rpc::push_value(&mut json, &questions);
         return Ok(Members { json, ..Members::default() });
     }
-    let Some(messages) = messages(prompt, &values) else {
-        return Err(invalid(format!("the filled in prompt would be larger than {FILLED_MAX} bytes")));
-    };
+    let messages = messages(prompt, &values)?;
     let mut json = b"\"description\":".to_vec();
     rpc::push_string(&mut json, &prompt.description);
     json.extend_from_slice(b",\"messages\":");
@@ -116,27 +115,35 @@ fn gather(
     Err(invalid(format!("params.arguments: missing, and there is no prompt without: {}", missing.join(", "))))
 }
 
-/// The messages; `None` if they are too large.
-fn messages(prompt: &Prompt, values: &[String]) -> Option<Vec<Value>> {
+/// The messages.
+///
+/// # Errors
+/// -32602: they are too large, or an argument has no place in a URI.
+fn messages(prompt: &Prompt, values: &[String]) -> Result<Vec<Value>, Error> {
     let mut room = FILLED_MAX;
     let message = |message: &super::Message| {
         let content = content(&message.block, values, &mut room)?;
-        Some(json!({ "role": message.role.name(), "content": content }))
+        Ok(json!({ "role": message.role.name(), "content": content }))
     };
     prompt.messages.iter().map(message).collect()
 }
 
-fn content(block: &Block, values: &[String], room: &mut usize) -> Option<Value> {
-    Some(match block {
-        Block::Text(text) => json!({ "type": "text", "text": text.fill(values, Escape::Nothing, room)? }),
-        Block::Resource { uri, mime_type, text } => json!({
-            "type": "resource",
-            "resource": {
-                "uri": uri.fill(values, Escape::Nothing, room)?,
-                "mimeType": mime_type,
-                "text": text.fill(values, Escape::of(mime_type), room)?,
-            },
-        }),
+fn content(block: &Block, values: &[String], room: &mut usize) -> Result<Value, Error> {
+    let mut filled = |text: &Fillable, escape| {
+        let filled = text.fill(values, escape, room);
+        filled.ok_or_else(|| invalid(format!("the filled in prompt would be larger than {FILLED_MAX} bytes")))
+    };
+    Ok(match block {
+        Block::Text(text) => json!({ "type": "text", "text": filled(text, Escape::Nothing)? }),
+        Block::Resource { uri, mime_type, text } => {
+            let uri = filled(uri, Escape::Nothing)?;
+            if !is_uri(&uri) {
+                let shown = crate::job::cut(&uri, 64);
+                return Err(invalid(format!("params.arguments: the prompt makes a URI of them, and {shown} is none")));
+            }
+            let text = filled(text, Escape::of(mime_type))?;
+            json!({ "type": "resource", "resource": { "uri": uri, "mimeType": mime_type, "text": text } })
+        }
         Block::Image { base64, mime_type } => json!({ "type": "image", "data": base64, "mimeType": mime_type }),
         Block::Audio { base64, mime_type } => json!({ "type": "audio", "data": base64, "mimeType": mime_type }),
     })

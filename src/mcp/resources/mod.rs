@@ -19,6 +19,7 @@ pub(super) mod uri;
 pub use job::{JOBS_LISTED_MAX, RESULT_MAX};
 pub(super) use stock::TooLarge;
 pub use stock::{Content, Label, Resource, Stock, Template};
+pub(in crate::mcp) use uri::is_uri;
 pub use uri::{Pattern, URI_MAX, is_free};
 
 use uri::Part;

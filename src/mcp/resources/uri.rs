@@ -53,6 +53,20 @@ pub fn is_free(uri: &str) -> bool {
         && uri.split_once(':').is_some_and(|(scheme, rest)| is_scheme(scheme) && !is_taken(scheme) && is_rest(rest))
 }
 
+/// Whether this can stand where a message has a URI: a scheme, and behind it only what RFC 3986 lets stand there.
+pub(in crate::mcp) fn is_uri(text: &str) -> bool {
+    let Some((scheme, rest)) = text.split_once(':') else { return false };
+    let is_escape = |after: &[u8]| after.get(..2).is_some_and(|hex| hex.iter().all(u8::is_ascii_hexdigit));
+    let is_fit = |(at, byte): (usize, u8)| match byte {
+        b'%' => is_escape(&rest.as_bytes()[at + 1..]),
+        b'"' | b'<' | b'>' | b'\\' | b'^' | b'`' | b'{' | b'|' | b'}' => false,
+        _ => byte.is_ascii_graphic(),
+    };
+    scheme.starts_with(|first: char| first.is_ascii_alphabetic())
+        && scheme.bytes().all(|byte| byte.is_ascii_alphanumeric() || b"+-.".contains(&byte))
+        && rest.bytes().enumerate().all(is_fit)
+}
+
 /// A URI template of RFC 6570's level 1 whose variables are whole path segments.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Pattern {

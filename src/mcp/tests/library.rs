@@ -36,10 +36,10 @@ fn argument(name: &str, required: bool) -> Argument {
 }
 
 fn prompts() -> Vec<Prompt> {
-    let names = ["topic", "tone"];
+    let names = ["topic", "tone", "place"];
     let text = |text: &str| Message { role: Role::User, block: Block::Text(Fillable::new(text, &names)) };
     let resource = Block::Resource {
-        uri: Fillable::new("{topic}", &names),
+        uri: Fillable::new("app:{place}", &names),
         mime_type: "application/json".into(),
         text: Fillable::new(r#"{"tone":"{tone}"}"#, &names),
     };
@@ -49,7 +49,7 @@ fn prompts() -> Vec<Prompt> {
         name: "write".into(),
         title: None,
         description: "Writes.".into(),
-        arguments: vec![argument("topic", true), tone],
+        arguments: vec![argument("topic", true), tone, argument("place", false)],
         messages: vec![
             text("About {topic}, {tone}."),
             Message { role: Role::User, block: resource },
@@ -258,6 +258,8 @@ async fn a_prompt_is_filled_in_and_bad_arguments_are_named() {
             (json!({"topik": "x"}), "did you mean topic?"),
             (json!({"topic": 7}), "must be a string"),
             (json!({"topic": "x".repeat(70_000)}), "longer than"),
+            (json!({"topic": "x", "place": "a b"}), "makes a URI of them, and app:a b is none"),
+            (json!({"topic": "x", "place": "a%2"}), "and app:a%2 is none"),
             (json!([]), "must be an object"),
         ] {
             let error = get(arguments).await["error"].take();

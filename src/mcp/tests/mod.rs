@@ -3,6 +3,7 @@
 mod agent;
 mod apps;
 mod calls;
+mod held;
 mod helpers;
 mod ladders;
 mod library;
@@ -17,3 +18,5 @@ mod sessions;
 mod streams;
 mod tasks;
 mod webhooks;
+
+pub(super) use held::held;

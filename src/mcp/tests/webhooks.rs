@@ -122,6 +122,7 @@ impl World {
     async fn next(&mut self) -> (Post, Value) {
         let (post, body, at) = self.told.recv().await.expect("a message");
         self.at = at;
+        crate::schemas::delivery(&body);
         (post, body)
     }
 

@@ -4,6 +4,7 @@ use std::time::Duration;
 
 use serde_json::{Value, json};
 
+use super::schemas::Exchange;
 use super::sse::Stream;
 
 /// A client of one server.
@@ -29,6 +30,21 @@ impl Answer {
     /// The body as JSON.
     pub fn json(&self) -> Value {
         serde_json::from_str(&self.text).unwrap_or_else(|why| panic!("{why}: {self:?}"))
+    }
+
+    /// Holds what MCP has answered to this request against the schema of its revision.
+    pub fn hold(&self, asked: &[(&str, &str)], body: &[u8]) {
+        let field = |name: &str| asked.iter().find(|(known, _)| *known == name).map(|(_, value)| *value);
+        let mut exchange = Exchange::of(field("mcp-session-id"), field("mcp-protocol-version"), body);
+        if let Some(session) = self.header("mcp-session-id") {
+            exchange.opens(session);
+        }
+        match self.header("content-type").unwrap_or_default() {
+            "application/json" => exchange.hears(self.text.as_bytes()),
+            "text/event-stream" => exchange.hears_events(self.text.as_bytes()),
+            // A problem of HTTP, or nothing.
+            _ => {}
+        }
     }
 
     /// A header field.
@@ -91,7 +107,11 @@ impl Client {
         for (name, value) in self.headers(headers) {
             request = request.header(name, value);
         }
-        read(request.send(body)?)
+        let answer = read(request.send(body)?)?;
+        if path == "/mcp" {
+            answer.hold(headers, body);
+        }
+        Ok(answer)
     }
 
     fn headers(&self, more: &[(&str, &str)]) -> Vec<(String, String)> {

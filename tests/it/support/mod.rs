@@ -6,6 +6,8 @@
 pub mod chance;
 pub mod client;
 pub mod disk;
+#[path = "../../schemas/mod.rs"]
+pub mod schemas;
 pub mod server;
 pub mod sse;
 

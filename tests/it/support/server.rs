@@ -135,8 +135,22 @@ impl Server {
 
     /// Resident memory of the process, in bytes.
     pub fn resident(&self) -> usize {
+        self.memory("VmRSS:")
+    }
+
+    /// The most resident memory that the process has had since `forget_peak`, in bytes.
+    pub fn peak(&self) -> usize {
+        self.memory("VmHWM:")
+    }
+
+    /// From now on `peak` counts anew.
+    pub fn forget_peak(&self) {
+        std::fs::write(format!("/proc/{}/clear_refs", self.process().child.id()), "5").expect("the kernel takes it");
+    }
+
+    fn memory(&self, name: &str) -> usize {
         let status = self.of_process("status");
-        let line = status.lines().find(|line| line.starts_with("VmRSS:")).expect("resident memory");
+        let line = status.lines().find(|line| line.starts_with(name)).expect("resident memory");
         let kib: usize = line.split_whitespace().nth(1).and_then(|n| n.parse().ok()).expect("a number");
         kib * 1024
     }
