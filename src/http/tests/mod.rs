@@ -183,7 +183,7 @@ fn tool(rules: Rules) -> Tool {
     }
 }
 
-/// Tokens `ann` and `bob` (submit, read), `eve` (read), `root` (admin), each with its name as its text.
+/// Tokens `ann` and `bob` (submit, read), `eve` (read), `wim` (work), `root` (admin), each with its name as its text.
 fn with_tokens() -> Options {
     let token = |name: &str, scopes: &[Scope]| Token {
         name: name.into(),
@@ -191,8 +191,9 @@ fn with_tokens() -> Options {
         scopes: scopes.iter().copied().collect(),
     };
     let both = [Scope::Submit, Scope::Read];
-    let tokens =
-        vec![token("ann", &both), token("bob", &both), token("eve", &[Scope::Read]), token("root", &[Scope::Admin])];
+    let one = |name: &str, scope| token(name, &[scope]);
+    let (eve, wim, root) = (one("eve", Scope::Read), one("wim", Scope::Work), one("root", Scope::Admin));
+    let tokens = vec![token("ann", &both), token("bob", &both), eve, wim, root];
     Options { tokens, ticket_seed: [9; 32], ..Options::default() }
 }
 
