@@ -8,7 +8,7 @@ use std::sync::atomic::{AtomicU8, Ordering};
 
 use bytes::Bytes;
 
-use crate::job::{Asking, BodyRef, ClaimNo, JobId, Millis, Outcome, Progress, Timestamp};
+use crate::job::{Asking, BodyRef, Carried, ClaimNo, JobId, Millis, Outcome, Progress, Timestamp};
 
 pub mod content;
 
@@ -27,6 +27,8 @@ pub struct Claim {
     pub max_attempts: u32,
     /// Name of the arguments; `WorkSource::body` reads them.
     pub payload: BodyRef,
+    /// The arguments themselves, where they are a few bytes.
+    pub carried: Carried,
     /// When the attempt must be over.
     pub deadline: Timestamp,
     /// The caller's idempotency key.

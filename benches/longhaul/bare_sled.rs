@@ -21,6 +21,8 @@ const JOBS: usize = 1;
 const BODIES: usize = 2;
 const INDEX: usize = 3;
 const EVENTS: usize = 4;
+/// What the keys of rows of ends begin with.
+const BY_END: u8 = 2;
 /// Largest value that holds entries.
 const CHUNK: usize = 6_000;
 /// Jobs in each of the four steps that one group of 128 makes.
@@ -30,10 +32,12 @@ const BLOCK: usize = 32;
 pub struct Shape {
     /// A job's record.
     record: usize,
-    /// Its payload.
+    /// Its payload; 0 if the record carries it.
     body: usize,
-    /// Its two rows in the index.
+    /// Its row in the index.
     row: usize,
+    /// Its share of a row of ends.
+    end: usize,
     /// Its entries.
     entries: usize,
     /// Keys and values of all rows together.
@@ -45,10 +49,15 @@ impl Shape {
     pub fn of(directory: &Path) -> Result<Self> {
         let db = sled::Config::new().path(directory).flush_every_ms(None).open()?;
         let mut sums = [(0, 0, 0); TREES.len()];
+        let (mut owned, mut ends) = (0, 0);
         for (sum, name) in sums.iter_mut().zip(TREES) {
             for row in &db.open_tree(name)? {
                 let (key, value) = row?;
                 *sum = (sum.0 + 1, sum.1 + key.len(), sum.2 + value.len());
+                if name == TREES[INDEX] {
+                    let of_family = if key[0] == BY_END { &mut ends } else { &mut owned };
+                    *of_family += value.len();
+                }
             }
         }
         let mean = |tree: usize| sums[tree].2 / sums[tree].0.max(1);
@@ -56,7 +65,8 @@ impl Shape {
         Ok(Self {
             record: (sums[LIVE].2 + sums[JOBS].2) / jobs,
             body: mean(BODIES),
-            row: mean(INDEX),
+            row: owned / jobs,
+            end: ends / jobs,
             entries: sums[EVENTS].2 / jobs,
             data_bytes: sums.iter().map(|(_, keys, values)| (keys + values) as f64).sum(),
         })
@@ -158,7 +168,9 @@ impl Bare {
         let ids: Vec<_> = (0..jobs).map(|_| System.job_id().as_u128().to_be_bytes()).collect();
         for id in &ids {
             group.put(LIVE, id, self.shape.record);
-            group.put(BODIES, &[id, &[0; 10][..]].concat(), self.shape.body);
+            if self.shape.body > 0 {
+                group.put(BODIES, &[id, &[0; 10][..]].concat(), self.shape.body);
+            }
         }
         ids
     }
@@ -167,8 +179,10 @@ impl Bare {
         for id in ids {
             group.remove(LIVE, id);
             group.put(JOBS, id, self.shape.record);
-            group.put(INDEX, &[&[1; 5][..], id].concat(), self.shape.row * 2);
-            group.put(INDEX, &[&[2; 10][..], id].concat(), 0);
+            group.put(INDEX, &[&[1; 5][..], id].concat(), self.shape.row);
+        }
+        if let Some(first) = ids.first() {
+            group.put(INDEX, &[&[BY_END; 14][..], first].concat(), self.shape.end * ids.len());
         }
     }
 

@@ -13,7 +13,7 @@ use longhaul::clock::{Clock, System};
 use longhaul::core::{self, Creation, Fatal, Handle, LocalWork, Retention};
 use longhaul::events::Published;
 use longhaul::handler::{Handler, Handlers, Roster, RunContext};
-use longhaul::job::{Body, BodyRef, Outcome, Output, Part, Progress, Rules, Spec, Throttle, Timestamp};
+use longhaul::job::{Body, BodyRef, Carried, Outcome, Output, Part, Progress, Rules, Spec, Throttle, Timestamp};
 use longhaul::metrics::Metrics;
 use longhaul::run::Runner;
 use longhaul::shutdown::Shutdown;
@@ -155,6 +155,7 @@ fn creation(run_at: Option<Timestamp>) -> Box<Creation> {
         job_type: TOOL.into(),
         owner: "local".into(),
         payload: name,
+        carried: Carried::default(),
         priority: 0,
         max_attempts: 5,
         created_at: now,

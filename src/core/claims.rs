@@ -77,6 +77,7 @@ fn claim_of(job: &Job, timeout: crate::job::Millis) -> Option<Claim> {
         attempt: job.attempts,
         max_attempts: job.spec.max_attempts,
         payload: job.spec.payload,
+        carried: job.spec.carried.clone(),
         deadline: job.started_at.unwrap_or(job.updated_at).plus(timeout),
         idempotency_key: job.spec.key.as_ref().map(|key| key.text.clone()),
         traceparent: job.spec.traceparent.clone(),

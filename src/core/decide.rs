@@ -13,7 +13,7 @@ use super::inbox::{ActRefusal, CellsRefusal, Creation, Inner, ReplayRefusal, Sub
 use super::publish::{Answer, Reply};
 use super::thread::{Core, Fatal, Wish};
 use crate::job::machine::{self, Moment};
-use crate::job::{Body, Command, Entry, Head, Job, JobId, Refusal, State, Timestamp};
+use crate::job::{Body, Carried, Command, Entry, Head, Job, JobId, Refusal, State, Timestamp};
 
 impl Core {
     /// Decides what the time alone brings: delays that are over, jobs that have expired.
@@ -323,6 +323,7 @@ enum Admission {
 fn created(creation: Creation, group: &Group) -> (Entry, Body, JobId) {
     let Creation { mut spec, run_at, payload } = creation;
     spec.created_at = group.now;
+    spec.carried = payload.bytes.as_deref().map(Carried::of).unwrap_or_default();
     let id = spec.id;
     (machine::create(Arc::new(spec), run_at), payload, id)
 }

@@ -11,7 +11,7 @@ use crate::job::{Job, JobId, Millis, Status, Timestamp};
 use crate::store::{Kept, Store, Totals};
 
 /// Most jobs forgotten between two groups of commands.
-pub const SWEEP_MAX: usize = 64;
+pub const SWEEP_MAX: usize = 256;
 
 /// How many ended jobs are kept, and how large they may be together.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]

@@ -4,7 +4,7 @@ use std::sync::{Arc, Condvar, Mutex};
 
 use bytes::Bytes;
 
-use crate::job::{Action, BodyRef, ClaimNo, JobId, Part, Timestamp};
+use crate::job::{Action, BodyRef, Carried, ClaimNo, JobId, Part, Timestamp};
 use crate::work::{Claim, Closed, Leave, NoBody, Report, StopFlag, WorkSource};
 
 /// The first attempt of a job, to be over by `deadline`.
@@ -16,6 +16,7 @@ pub fn claim(deadline: Timestamp) -> Claim {
         attempt: 1,
         max_attempts: 5,
         payload: BodyRef::of(Part::Payload, 0, b"{}"),
+        carried: Carried::default(),
         deadline,
         idempotency_key: None,
         traceparent: None,

@@ -65,7 +65,3 @@ pub struct Body {
 
 /// Bodies above this go to files of their own, before the commit that names them (design 5.4).
 pub const BODY_SMALL_MAX: usize = 64 * 1024;
-
-/// Deepest nesting of a JSON value that is taken, of payloads, answers and results alike (contract 8): each goes out again within a few
-/// more levels, and many readers end at 128.
-pub const JSON_DEPTH_MAX: usize = 120;

@@ -205,7 +205,13 @@ impl Job {
         };
         let ended = completion.into_iter().flat_map(|c| c.result.into_iter().chain(c.content));
         let told = self.partial.into_iter().chain(ended).chain(self.logs.iter().copied());
+        // The payload first: `bodies_beside` knows.
         std::iter::once(self.spec.payload).chain(told).chain(self.questions.bodies())
+    }
+
+    /// Those of them that are kept beside it: all but a payload that it carries.
+    pub fn bodies_beside(&self) -> impl Iterator<Item = BodyRef> + '_ {
+        self.bodies().skip(usize::from(self.spec.carried().is_some()))
     }
 
     /// What an ended job counts against `retention.max_bytes`: its bodies, and a flat part for record and events.

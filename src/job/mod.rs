@@ -5,11 +5,13 @@
 mod apply;
 mod body;
 pub mod canonical;
+mod carried;
 mod command;
 mod entry;
 mod failure;
 mod head;
 mod id;
+pub mod json;
 pub mod machine;
 mod outcome;
 mod progress;
@@ -24,11 +26,13 @@ mod time;
 pub mod written;
 
 pub use body::*;
+pub use carried::{CARRIED_MAX, Carried};
 pub use command::*;
 pub use entry::*;
 pub use failure::*;
 pub use head::*;
 pub use id::*;
+pub use json::JSON_DEPTH_MAX;
 pub use outcome::*;
 pub use progress::Place;
 pub use question::*;

@@ -2,10 +2,11 @@
 
 use std::sync::Arc;
 
+use bytes::Bytes;
 use serde::{Deserialize, Serialize};
 
 use super::written::{stamp, stamp_if};
-use super::{BodyRef, JobId, Timestamp};
+use super::{BodyRef, Carried, JobId, Timestamp};
 
 /// Most tags on a job (contract 1).
 pub const TAGS_MAX: usize = 16;
@@ -43,6 +44,9 @@ pub struct Spec {
     pub owner: Arc<str>,
     /// Its arguments, a JSON object.
     pub payload: BodyRef,
+    /// The arguments themselves, where they are a few bytes.
+    #[serde(skip)]
+    pub carried: Carried,
     /// -100..100.
     pub priority: i8,
     /// Runs in all, counting those that failed or timed out.
@@ -64,4 +68,11 @@ pub struct Spec {
     /// The dead letter it was made from.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub replay_of: Option<JobId>,
+}
+
+impl Spec {
+    /// The payload, where the record carries it.
+    pub fn carried(&self) -> Option<&Bytes> {
+        self.carried.bytes(self.payload)
+    }
 }

@@ -47,7 +47,8 @@ pub(super) async fn put(
     }
     let Some(round) = round else { return Ok(Put::Instead(unfinished(endpoint, asker, head))) };
     let internal = |refused| refusal::internal(&refused);
-    let newer = questions::apply(endpoint, &asker.viewer, head.clone(), round.answers()).await.map_err(internal)?;
+    let (newer, _) =
+        questions::apply(endpoint, &asker.viewer, head.clone(), round.answers()).await.map_err(internal)?;
     if newer.job.revision != head.job.revision {
         return Ok(Put::Answered(newer));
     }

@@ -6,6 +6,7 @@ use serde::Deserialize;
 use serde_json::value::RawValue;
 
 use super::rpc::{Kind, is_object, present};
+use crate::job::json::wrong;
 
 /// A protocol revision whose results we can write.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -168,7 +169,7 @@ impl<'a> Meta<'a> {
         match raw {
             None => Ok(Self::default()),
             Some(raw) if is_object(raw) => {
-                serde_json::from_str(raw.get()).map_err(|why| format!("params._meta cannot be read: {why}"))
+                serde_json::from_str(raw.get()).map_err(|why| wrong("params._meta", raw.get(), &why))
             }
             Some(_) => Err("params._meta must be an object".into()),
         }

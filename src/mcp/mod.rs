@@ -78,7 +78,7 @@ pub use rpc::ID_MAX;
 pub use session::{SEEN_EVERY, SESSIONS_MAX};
 pub use stream::Stream;
 pub use subscriptions::{SUBSCRIBED_BYTES_MAX, SUBSCRIPTIONS_MAX};
-pub use tasks::{POLL_EVERY_MS, TASKS_PAGE, TOKENS_MAX};
+pub use tasks::{POLL_EVERY_MS, STARTED_MAX, TASKS_PAGE};
 pub use thread::{EVENT_ID_MAX, THREAD_ID_MAX};
 pub use voice::PROGRESS_EVERY;
 pub use work::{ANSWER_WAIT_MAX, OWN_KEY, SILENT_MAX};

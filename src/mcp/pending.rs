@@ -33,13 +33,15 @@ pub(super) struct Pending {
 }
 
 impl Pending {
-    /// A request that is taken up again on another stream.
+    /// A request that is taken up again on another stream. If the one before is open still, as far as is known here, it ends: no message
+    /// is told on two.
     pub(super) fn resumed(thread: Thread, session: Arc<Session>, viewer: Viewer) -> Self {
         let Thread { id, token, waits, asked, .. } = thread;
         let (revision, abilities) = (session.revision, session.abilities);
+        let call = Some(session.take_over(id.get()));
         let asker = Asker { viewer, revision, session: Some(session), abilities, level: None };
         let own = |raw: Box<serde_json::value::RawValue>| raw.get().into();
-        Self { id: own(id), token: token.map(own), asker, work: Work::of(waits), asked, call: None }
+        Self { id: own(id), token: token.map(own), asker, work: Work::of(waits), asked, call }
     }
 
     /// The answer alone; `None` if the client canceled the request.
@@ -82,6 +84,7 @@ impl Pending {
         let outcome = tokio::select! {
             biased;
             () = ended(asker.session.as_deref()) => return None,
+            () = taken_over(call.as_ref()) => return None,
             () = canceled(call.as_ref()) => {
                 waits.give_up(endpoint, &asker).await;
                 return None;
@@ -95,6 +98,13 @@ impl Pending {
 async fn ended(session: Option<&Session>) {
     match session {
         Some(session) => session.over().await,
+        None => std::future::pending().await,
+    }
+}
+
+async fn taken_over(call: Option<&CallInFlight>) {
+    match call {
+        Some(call) => call.taken_over().await,
         None => std::future::pending().await,
     }
 }

@@ -4,19 +4,49 @@
 //! question open.
 
 use std::collections::BTreeMap;
+use std::fmt;
 use std::sync::Arc;
 
 use serde::Deserialize;
+use serde::de::{Deserializer, MapAccess, Visitor};
 use serde_json::value::RawValue;
 use serde_json::{Map, Value, json};
 
 use super::Endpoint;
 use super::rpc::{self, Error, INVALID_PARAMS};
-use crate::job::{Action, Head, Standing};
-use crate::service::{Answer, OpenQuestion, Refused, Viewer};
+use crate::job::{Action, Head, QUESTION_KEY_MAX, Standing, cut};
+use crate::service::{Answer, OpenQuestion, Refused, Viewer, Violation};
 
-/// Answers by the keys of their questions.
-pub(super) type Answers = BTreeMap<String, Answer>;
+/// Answers by the keys of their questions; `None` for one that cannot be meant.
+pub(super) type Answers = BTreeMap<String, Option<Answer>>;
+
+/// What an answer has to be.
+const SHAPE: &str = "must be {\"action\": \"accept\", \"content\": {…}}, or have the action decline or cancel";
+
+/// The members of an object as they were sent, each as often as it was.
+struct Members<'a>(Vec<(String, &'a RawValue)>);
+
+impl<'de> Deserialize<'de> for Members<'de> {
+    fn deserialize<D: Deserializer<'de>>(from: D) -> Result<Self, D::Error> {
+        struct Each;
+        impl<'de> Visitor<'de> for Each {
+            type Value = Members<'de>;
+
+            fn expecting(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+                f.write_str("an object")
+            }
+
+            fn visit_map<A: MapAccess<'de>>(self, mut map: A) -> Result<Members<'de>, A::Error> {
+                let mut members = Vec::new();
+                while let Some(member) = map.next_entry()? {
+                    members.push(member);
+                }
+                Ok(Members(members))
+            }
+        }
+        from.deserialize_map(Each)
+    }
+}
 
 /// What a client sends back for one question.
 #[derive(Deserialize)]
@@ -43,21 +73,30 @@ pub(super) fn answer(raw: &RawValue) -> Option<Answer> {
     Some(Answer { action, content })
 }
 
-/// `params.inputResponses`, what of it can be meant; `None` if there is none.
+/// `params.inputResponses`; `None` if there is none.
 ///
 /// # Errors
-/// -32602 if it is no object.
+/// -32602 if it is no object, or names a key twice: whoever shows it and who takes it might each believe another answer.
 pub(super) fn answers(raw: Option<&RawValue>) -> Result<Option<Answers>, Error> {
     let Some(raw) = raw.filter(|raw| raw.get() != "null") else { return Ok(None) };
     let invalid = || Error::answered(INVALID_PARAMS, "params.inputResponses must be an object: an answer per key");
     if !rpc::is_object(raw) {
         return Err(invalid());
     }
-    let sent: BTreeMap<String, &RawValue> = serde_json::from_str(raw.get()).map_err(|_| invalid())?;
-    Ok(Some(sent.into_iter().filter_map(|(key, raw)| Some((key, answer(raw)?))).collect()))
+    let Members(sent) = serde_json::from_str(raw.get()).map_err(|_| invalid())?;
+    let mut answers = Answers::new();
+    for (key, raw) in sent {
+        if answers.contains_key(&key) {
+            let text = format!("params.inputResponses has {} more than once", cut(&key, QUESTION_KEY_MAX));
+            return Err(Error::answered(INVALID_PARAMS, text));
+        }
+        answers.insert(key, answer(raw));
+    }
+    Ok(Some(answers))
 }
 
-/// Gives the job those of the answers that are to open questions and fit them; durable when it returns. The job as it is then.
+/// Gives the job those of the answers that are to open questions and fit them; durable when it returns. The job as it is then, and what is
+/// wrong with the others to open questions, by pointers such as `/KEY/content/size`.
 ///
 /// # Errors
 /// `NoSuchJob`, `Busy`, `Draining`, `DiskFull`, `Unhealthy`.
@@ -66,18 +105,24 @@ pub(super) async fn apply(
     viewer: &Viewer,
     mut head: Arc<Head>,
     answers: &Answers,
-) -> Result<Arc<Head>, Refused> {
+) -> Result<(Arc<Head>, Vec<Violation>), Refused> {
+    let mut unfit = Vec::new();
     for (key, answer) in answers {
         if !is_open(&head, key) {
             continue;
         }
+        let Some(answer) = answer else {
+            unfit.push(Violation { pointer: format!("/{key}"), message: SHAPE.into() });
+            continue;
+        };
         match endpoint.service.answer(viewer, head.job.id(), vec![(key.clone(), answer.clone())]).await {
             Ok(newer) => head = newer,
-            Err(Refused::Schema(_) | Refused::BadField(_) | Refused::NotWaiting(_)) => {}
+            Err(Refused::Schema(violations) | Refused::BadField(violations)) => unfit.extend(violations),
+            Err(Refused::NotWaiting(_)) => {}
             Err(refused) => return Err(refused),
         }
     }
-    Ok(head)
+    Ok((head, unfit))
 }
 
 fn is_open(head: &Head, key: &str) -> bool {
@@ -90,17 +135,19 @@ mod tests {
     use super::*;
 
     #[test]
-    fn answers_that_cannot_be_meant_are_left_out_and_what_is_no_object_is_refused() {
+    fn answers_that_cannot_be_meant_are_none_and_what_is_no_object_or_names_a_key_twice_is_refused() {
         let read = |json: &str| {
             let raw: &RawValue = serde_json::from_str(json).expect("is JSON");
-            answers(Some(raw)).map(|answers| answers.map(|answers| answers.into_keys().collect::<Vec<_>>()))
+            let meant = |(key, answer): (String, Option<Answer>)| answer.map(|_| key);
+            answers(Some(raw)).map(|answers| answers.map(|all| all.into_iter().filter_map(meant).collect::<Vec<_>>()))
         };
         assert!(answers(None).is_ok_and(|answers| answers.is_none()));
         assert_eq!(read("null"), Ok(None));
         let some =
             r#"{"a":{"action":"accept","content":{"x":1}},"b":{"action":"later"},"c":7,"d":{"action":"decline"}}"#;
         assert_eq!(read(some), Ok(Some(vec!["a".into(), "d".into()])));
-        for bad in ["[]", "7", "\"a\""] {
+        let twice = r#"{"a":{"action":"accept"},"b":7,"\u0061":{"action":"decline"}}"#;
+        for bad in ["[]", "7", "\"a\"", twice] {
             assert_eq!(read(bad).map_err(|error| error.code), Err(INVALID_PARAMS));
         }
     }

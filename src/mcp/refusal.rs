@@ -59,6 +59,14 @@ pub(super) fn misfit_answer(violations: &[Violation]) -> String {
     lines("The answers do not fit their questions, which stay open:", violations)
 }
 
+/// Some of several answers that do not fit their questions.
+pub(super) fn unfit_answers(violations: &[Violation]) -> String {
+    lines(
+        "Some of params.inputResponses do not fit their questions, which stay open; the others were taken:",
+        violations,
+    )
+}
+
 /// A mistake that the model can mend: a result from 2025-11-25 on, -32602 before.
 pub(super) fn complain(revision: Revision, text: &str) -> Result<Members, Error> {
     match revision {

@@ -5,6 +5,8 @@
 
 use std::sync::Arc;
 
+use serde_json::Value;
+
 use super::era::Revision;
 use super::ranges::{self, TEXT_DEFAULT};
 use super::reply::{Members, push_text};
@@ -88,7 +90,11 @@ async fn completed(
     let small = completion.result.filter(|result| result.len <= TEXT_DEFAULT);
     if let Some(content) = content {
         json.extend_from_slice(b"\"content\":");
-        rpc::push_raw(&mut json, &service.body(id, content, 0, usize::MAX).await?);
+        let content = service.body(id, content, 0, usize::MAX).await?;
+        match revision.is_structured() {
+            true => rpc::push_raw(&mut json, &content),
+            false => rpc::push_value(&mut json, &without_links(&content)),
+        }
     }
     if let Some(result) = small {
         let result = service.body(id, result, 0, usize::MAX).await?;
@@ -123,6 +129,16 @@ async fn completed(
         json.extend_from_slice(b",\"isError\":true");
     }
     Ok(Members { json, structured, ..Members::default() }.about(id))
+}
+
+/// A handler's content for 2025-03-26, which has no links: they are texts there.
+fn without_links(content: &[u8]) -> Vec<Value> {
+    let mut blocks: Vec<Value> = serde_json::from_slice(content).unwrap_or_default();
+    for block in blocks.iter_mut().filter(|block| block["type"] == "resource_link") {
+        let said = |name: &str| block[name].as_str().unwrap_or_default();
+        *block = serde_json::json!({ "type": "text", "text": format!("{}: {}", said("name"), said("uri")) });
+    }
+    blocks
 }
 
 /// Adds a link to the result as a resource, and ends the content.

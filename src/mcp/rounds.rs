@@ -135,7 +135,8 @@ impl Round {
     }
 
     async fn answered(&self, endpoint: &Endpoint, call: &Call<'_>, head: Arc<Head>) -> Result<Arc<Head>, Refused> {
-        questions::apply(endpoint, call.viewer, head, &self.answers).await
+        // What does not fit is asked again.
+        questions::apply(endpoint, call.viewer, head, &self.answers).await.map(|(head, _)| head)
     }
 
     /// What came with the call.

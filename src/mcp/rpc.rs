@@ -9,6 +9,8 @@ use serde::de::{Deserializer, IgnoredAny, MapAccess, Visitor};
 use serde::{Deserialize, de};
 use serde_json::value::RawValue;
 
+use crate::job::json::wrong;
+
 /// Bad JSON.
 pub(super) const PARSE_ERROR: i64 = -32700;
 /// Not a valid request.
@@ -99,7 +101,7 @@ impl<'a> Message<'a> {
             params: T,
         }
         let read = serde_json::from_str::<Outer<T>>(self.text);
-        read.map(|outer| outer.params).map_err(|why| Error::answered(INVALID_PARAMS, format!("params: {why}")))
+        read.map(|outer| outer.params).map_err(|why| Error::answered(INVALID_PARAMS, wrong("", self.text, &why)))
     }
 }
 
@@ -201,14 +203,19 @@ fn unreadable<'a>(body: &'a str, why: &serde_json::Error) -> Unreadable<'a> {
         }
         Err(_) => None,
     };
-    let text = format!("the body is not a JSON-RPC message: {why}");
+    let text = format!("the body is not a JSON-RPC message: {}", wrong("", body, why));
     Unreadable { id: id.filter(|id| is_id(id)), error: Error::refused(400, INVALID_REQUEST, text) }
 }
 
 /// A string or an integer, 0 included, and not longer than `ID_MAX`.
 pub(super) fn is_id(raw: &str) -> bool {
     let digits = raw.strip_prefix('-').unwrap_or(raw);
-    raw.len() <= ID_MAX && (raw.starts_with('"') || digits.bytes().all(|byte| byte.is_ascii_digit()))
+    raw.len() <= ID_MAX && (is_text(raw) || (!raw.starts_with('"') && digits.bytes().all(|byte| byte.is_ascii_digit())))
+}
+
+/// Whether it is a JSON string that everybody can read: half a surrogate pair would make whoever it is echoed to throw the answer away.
+fn is_text(raw: &str) -> bool {
+    raw.starts_with('"') && (!raw.contains('\\') || serde_json::from_str::<String>(raw).is_ok())
 }
 
 /// The text of a JSON string; `None` for any other value. Borrows unless something is escaped.
@@ -364,7 +371,7 @@ mod tests {
 
     #[test]
     fn ids_are_echoed_as_written_and_zero_is_one() {
-        for id in ["0", "-7", "12345678901234567890123456789", r#""a\u0041""#, r#""""#] {
+        for id in ["0", "-7", "12345678901234567890123456789", r#""a\u0041""#, r#""\ud83d\ude00""#, r#""""#] {
             let body = format!(r#"{{"jsonrpc":"2.0","id":{id},"method":"ping"}}"#);
             let message = read(&body).unwrap_or_else(|_| panic!("{id}"));
             assert_eq!(message.kind, Kind::Request(id));
@@ -389,6 +396,8 @@ mod tests {
             (r#"{"jsonrpc":"2.0","id":1e3,"method":"ping"}"#, INVALID_REQUEST, None),
             (r#"{"jsonrpc":"2.0","id":{},"method":"ping"}"#, INVALID_REQUEST, None),
             (long.as_str(), INVALID_REQUEST, None),
+            (r#"{"jsonrpc":"2.0","id":"\ud800","method":"ping"}"#, INVALID_REQUEST, None),
+            (r#"{"jsonrpc":"2.0","id":"a\udc00b","method":5}"#, INVALID_REQUEST, None),
             (r#"{"jsonrpc":"2.0","id":1,"id":2,"method":"ping"}"#, INVALID_REQUEST, None),
             (r#"{"jsonrpc":"1.0","id":4,"method":"ping"}"#, INVALID_REQUEST, Some("4")),
             (r#"{"id":4,"method":"ping"}"#, INVALID_REQUEST, Some("4")),

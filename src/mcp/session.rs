@@ -17,7 +17,7 @@ use super::calls::{CallInFlight, Calls};
 use super::era::{Presence, Revision};
 use super::log::Level;
 use super::subscriptions::Subscriptions;
-use super::tasks::Tokens;
+use super::tasks::Started;
 use crate::clock::Clock;
 use crate::job::{Millis, Timestamp};
 use crate::service::CellChange;
@@ -54,8 +54,8 @@ pub(super) struct Session {
     end: Notify,
     /// Its requests that are being answered.
     pub calls: Calls,
-    /// The progress tokens of its calls that became tasks.
-    pub tokens: Tokens,
+    /// Its calls that became tasks.
+    pub started: Started,
     seen: AtomicI64,
     saved: AtomicI64,
     ended: AtomicBool,
@@ -188,7 +188,7 @@ impl Sessions {
             standing: Mutex::default(),
             end: Notify::new(),
             calls: Calls::default(),
-            tokens: Tokens::default(),
+            started: Started::default(),
             seen: AtomicI64::new(now.0),
             saved: AtomicI64::new(now.0),
             ended: AtomicBool::new(false),
@@ -287,6 +287,11 @@ impl Session {
         self.calls.enter(id)
     }
 
+    /// Notes one that is answered on another stream from now on: the one before ends.
+    pub(super) fn take_over(&self, id: &str) -> CallInFlight {
+        self.calls.take_over(id)
+    }
+
     fn is_idle(&self, now: Timestamp, ttl: Millis) -> bool {
         now.since(Timestamp(self.seen.load(Ordering::Relaxed))) > ttl
     }
@@ -325,7 +330,7 @@ fn revive(name: &str, value: &[u8], now: Timestamp, seen_every: Millis) -> Optio
         standing: Mutex::default(),
         end: Notify::new(),
         calls: Calls::default(),
-        tokens: Tokens::default(),
+        started: Started::default(),
         seen: AtomicI64::new(seen),
         saved: AtomicI64::new(cell.seen),
         ended: AtomicBool::new(false),

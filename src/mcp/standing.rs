@@ -1,18 +1,18 @@
 //! The standing stream of a session: what concerns no request of the client's, told as it happens.
 //!
-//! In: what the session has subscribed to. Out: a stream of notifications whose ids are the log's, so that it is resumed where it broke off. One for
-//! each session: a newer one ends the older, whose peer may have vanished without a word.
+//! In: what the session has subscribed to, and its tasks. Out: a stream of notifications whose ids are the log's, so that it is resumed where it broke off.
+//! One for each session: a newer one ends the older, whose peer may have vanished without a word.
 
 use std::fmt;
 use std::future::poll_fn;
 use std::str::FromStr;
 use std::sync::Arc;
 
-use super::Endpoint;
 use super::session::Session;
 use super::shown::Marks;
 use super::stream::{Outlet, Stream};
 use super::voice::event;
+use super::{Endpoint, tasks};
 use crate::events::{self, Filter, Scope, Seen, Start, Tail};
 use crate::job::{EventId, JobId};
 use crate::service::Viewer;
@@ -66,21 +66,23 @@ impl Standing {
         loop {
             let now = *shown.borrow_and_update();
             self.lists(&mut told, now).await;
-            let changed = self.session.subscriptions.changed();
+            let (changed, started) = (self.session.subscriptions.changed(), self.session.started.changed());
             tokio::select! {
                 () = replaced.notified() => return,
                 () = self.session.over() => return,
                 () = self.outlet.closing() => return,
                 () = changed => {}
+                () = started => {}
                 Ok(()) = shown.changed() => {}
                 () = self.tell(&mut told) => return,
             }
         }
     }
 
-    /// Tells of what is subscribed to, until there is nothing more to be had.
+    /// Tells of what is subscribed to, and of tasks, until there is nothing more to be had.
     async fn tell(&self, told: &mut Told) {
-        let jobs = self.session.subscriptions.jobs();
+        let mut jobs = self.session.subscriptions.jobs();
+        jobs.extend(self.session.started.all());
         if jobs.is_empty() {
             return std::future::pending().await;
         }
@@ -94,7 +96,11 @@ impl Standing {
             for seen in events::split(&frames) {
                 match seen {
                     Seen::Event { id, envelope, .. } => {
-                        self.updated(*told, id, events::job_of(envelope)).await;
+                        let job = events::job_of(envelope);
+                        if let Some(job) = job.filter(|job| self.session.started.has(*job)) {
+                            self.status(*told, id, job, envelope).await;
+                        }
+                        self.updated(*told, id, job).await;
                         told.cursor = id;
                     }
                     // Whatever was missed, it may have concerned any of them.
@@ -102,6 +108,17 @@ impl Standing {
                     Seen::Cursor(id) => told.cursor = id,
                 }
             }
+        }
+    }
+
+    /// The status of a task after this event.
+    async fn status(&self, told: Told, cursor: EventId, task: JobId, envelope: &str) {
+        let Some(label) = events::label(envelope.as_bytes()) else { return };
+        if let Some(message) = tasks::legacy::status_of(&self.endpoint, &self.viewer, task, label.event_type).await {
+            // If more is told of this event, a stream that breaks off before that has not come past it.
+            let is_last = self.session.subscriptions.of(task).is_empty();
+            let told = if is_last { Told { cursor, ..told } } else { told };
+            self.outlet.send(event(Some(&told.to_string()), &message)).await;
         }
     }
 

@@ -8,7 +8,7 @@ use bytes::Bytes;
 use super::*;
 use crate::clock::Manual;
 use crate::handler::{Handler, Handlers, Roster, RunContext};
-use crate::job::{BodyRef, ClaimNo, Class, JobId, Millis, Outcome, Output, Part, Timestamp};
+use crate::job::{BodyRef, Carried, ClaimNo, Class, JobId, Millis, Outcome, Output, Part, Timestamp};
 use crate::work::{Claim, Closed, Leave, NoBody, Report, StopFlag};
 
 /// A source in memory. Breaks the test if it is asked for more claims than slots can be free.
@@ -55,6 +55,7 @@ impl Source {
                 attempt: 1,
                 max_attempts: 5,
                 payload: BodyRef::of(Part::Payload, 0, b""),
+                carried: Carried::default(),
                 deadline: Timestamp(i64::MAX),
                 idempotency_key: None,
                 traceparent: None,

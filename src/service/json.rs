@@ -1,7 +1,7 @@
 //! Reading a caller's JSON into a value, with nothing left to interpretation.
 //!
 //! In: bytes. Out: a value, or why it is none. An object that names a member twice is refused: who validates it and who runs
-//! with it might each believe another one of the two.
+//! with it might each believe another one of the two. So is what is nested deeper than a handler is given it.
 
 use std::fmt;
 
@@ -9,15 +9,33 @@ use serde::Deserialize;
 use serde::de::{DeserializeSeed, Deserializer, Error, MapAccess, SeqAccess, Visitor};
 use serde_json::{Map, Number, Value};
 
-/// Reads one JSON value. Nested deeper than 128 is refused, by serde_json.
-pub(super) fn read(bytes: &[u8]) -> Result<Value, serde_json::Error> {
+use crate::job::JSON_DEPTH_MAX;
+
+/// Reads one JSON value, nested `JSON_DEPTH_MAX` deep at most.
+///
+/// # Errors
+/// What is wrong with it, and where.
+pub fn read(bytes: &[u8]) -> Result<Value, serde_json::Error> {
     let mut deserializer = serde_json::Deserializer::from_slice(bytes);
-    let value = Strict.deserialize(&mut deserializer)?;
+    let value = Strict { depth: 0 }.deserialize(&mut deserializer)?;
     deserializer.end()?;
     Ok(value)
 }
 
-struct Strict;
+/// A value within so many others.
+#[derive(Clone, Copy)]
+struct Strict {
+    depth: usize,
+}
+
+impl Strict {
+    fn within<E: Error>(self) -> Result<Self, E> {
+        match self.depth < JSON_DEPTH_MAX {
+            true => Ok(Self { depth: self.depth + 1 }),
+            false => Err(E::custom(format!("nested deeper than {JSON_DEPTH_MAX} levels"))),
+        }
+    }
+}
 
 impl<'de> DeserializeSeed<'de> for Strict {
     type Value = Value;
@@ -63,20 +81,22 @@ impl<'de> Visitor<'de> for Strict {
     }
 
     fn visit_seq<A: SeqAccess<'de>>(self, mut items: A) -> Result<Value, A::Error> {
+        let inside = self.within()?;
         let mut list = Vec::new();
-        while let Some(item) = items.next_element_seed(Strict)? {
+        while let Some(item) = items.next_element_seed(inside)? {
             list.push(item);
         }
         Ok(Value::Array(list))
     }
 
     fn visit_map<A: MapAccess<'de>>(self, mut members: A) -> Result<Value, A::Error> {
+        let inside = self.within()?;
         let mut map = Map::new();
         while let Some(name) = members.next_key_seed(Name)? {
             if map.contains_key(&name) {
                 return Err(A::Error::custom(format!("the member {name:?} is there twice")));
             }
-            let value = members.next_value_seed(Strict)?;
+            let value = members.next_value_seed(inside)?;
             map.insert(name, value);
         }
         Ok(Value::Object(map))
@@ -95,7 +115,7 @@ impl<'de> DeserializeSeed<'de> for Name {
 
 #[cfg(test)]
 mod tests {
-    use super::read;
+    use super::{JSON_DEPTH_MAX, read};
 
     #[test]
     fn a_value_is_read_as_it_is_written() {
@@ -115,8 +135,11 @@ mod tests {
         for text in ["{} {}", "{}x", "", "{", "[1,]", "nul", "1e999", "\u{feff}{}"] {
             assert!(read(text.as_bytes()).is_err(), "{text}");
         }
-        let deep = "[".repeat(200) + &"]".repeat(200);
-        assert!(read(deep.as_bytes()).is_err());
+        let deep = |depth: usize| "[".repeat(depth) + &"]".repeat(depth);
+        assert!(read(deep(JSON_DEPTH_MAX).as_bytes()).is_ok());
+        let why = read(deep(JSON_DEPTH_MAX + 1).as_bytes()).expect_err("too deep").to_string();
+        assert!(why.starts_with("nested deeper than 120 levels"), "{why}");
+        assert!(read(format!("[{}]", vec!["[]"; JSON_DEPTH_MAX].join(",")).as_bytes()).is_ok());
         assert!(read(b"\"\xff\"").is_err());
     }
 }

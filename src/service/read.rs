@@ -151,7 +151,10 @@ fn bodies(store: &dyn Store, head: &Head, detail: Detail) -> Result<Bodies, stor
     let id = head.job.id();
     let load = |name: BodyRef| json(store, id, name);
     Ok(Bodies {
-        payload: load(head.job.spec.payload)?,
+        payload: match head.job.spec.carried() {
+            Some(carried) => Some(text(id, head.job.spec.payload, carried.clone())?),
+            None => load(head.job.spec.payload)?,
+        },
         result: result.map(load).transpose()?.flatten(),
         partial: head.job.partial.filter(fits).map(load).transpose()?.flatten(),
         questions: open_questions(store, &head.job)?,
@@ -160,8 +163,11 @@ fn bodies(store: &dyn Store, head: &Head, detail: Detail) -> Result<Bodies, stor
 
 /// A body as JSON text; `None` if it is gone (the job was forgotten in between, or a newer partial took its place).
 fn json(store: &dyn Store, job: JobId, name: BodyRef) -> Result<Option<Box<RawValue>>, store::Error> {
-    let Some(bytes) = store.body(job, name, 0, usize::MAX)? else { return Ok(None) };
+    store.body(job, name, 0, usize::MAX)?.map(|bytes| text(job, name, bytes)).transpose()
+}
+
+fn text(job: JobId, name: BodyRef, bytes: Bytes) -> Result<Box<RawValue>, store::Error> {
     let damaged = |why: String| store::Error::Corrupt { at: format!("body {name:?} of job {job}"), why };
     let text = String::from_utf8(bytes.into()).map_err(|why| damaged(why.to_string()))?;
-    RawValue::from_string(text).map(Some).map_err(|why| damaged(why.to_string()))
+    RawValue::from_string(text).map_err(|why| damaged(why.to_string()))
 }

@@ -11,8 +11,8 @@ use bytes::Bytes;
 use super::{Catalogue, Refused, Service, Submit, Submitted, Tool, Viewer, Violation};
 use crate::core::{Creation, ReplayRefusal, Room, SubmitRefusal};
 use crate::job::{
-    BODY_SMALL_MAX, Body, BodyRef, Head, JobId, KEY_MAX, Key, Millis, PRIORITY, Part, Spec, State, TAG_CHARS_MAX,
-    TAGS_BYTES_MAX, TAGS_MAX, TRACEPARENT_MAX, Timestamp, canonical,
+    BODY_SMALL_MAX, Body, BodyRef, Carried, Head, JobId, KEY_MAX, Key, Millis, PRIORITY, Part, Spec, State,
+    TAG_CHARS_MAX, TAGS_BYTES_MAX, TAGS_MAX, TRACEPARENT_MAX, Timestamp, canonical,
 };
 use crate::store::{self, Store};
 
@@ -52,6 +52,7 @@ impl Service {
             job_type: tool.job_type.clone(),
             owner: viewer.principal.clone(),
             payload: BodyRef::of(Part::Payload, 0, &payload),
+            carried: Carried::default(),
             priority: i8::try_from(submit.priority).unwrap_or_default(),
             max_attempts: tool.rules.retry.max_attempts,
             created_at: now,

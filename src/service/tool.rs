@@ -127,6 +127,17 @@ impl Catalogue {
     }
 }
 
+/// Longest string that a violation repeats, in bytes. Longer ones, lists and objects are called a value: they may be as large as a result.
+const REPEATED_MAX: usize = 200;
+
+fn is_short(value: &Value) -> bool {
+    match value {
+        Value::Null | Value::Bool(_) | Value::Number(_) => true,
+        Value::String(text) => text.len() <= REPEATED_MAX,
+        Value::Array(_) | Value::Object(_) => false,
+    }
+}
+
 /// What is wrong with the value, at most `VIOLATIONS_MAX`.
 pub(super) fn violations(validator: &jsonschema::Validator, value: &Value) -> Vec<Violation> {
     if validator.is_valid(value) {
@@ -134,7 +145,25 @@ pub(super) fn violations(validator: &jsonschema::Validator, value: &Value) -> Ve
     }
     let name = |error: jsonschema::ValidationError<'_>| Violation {
         pointer: error.instance_path().to_string(),
-        message: error.to_string(),
+        message: if is_short(error.instance()) { error.to_string() } else { error.masked().to_string() },
     };
     validator.iter_errors(value).take(VIOLATIONS_MAX).map(name).collect()
+}
+
+#[cfg(test)]
+mod tests {
+    use serde_json::json;
+
+    use super::*;
+
+    /// A result of 60 MB that did not fit its schema was repeated in what was said of it.
+    #[test]
+    fn a_violation_repeats_what_is_short_and_nothing_else() {
+        let validator = jsonschema::validator_for(&json!({"type": "number"})).expect("a schema");
+        let told = |value: &Value| violations(&validator, value)[0].message.clone();
+        assert_eq!(told(&json!("many")), "\"many\" is not of type \"number\"");
+        for value in [json!("x".repeat(REPEATED_MAX + 1)), json!([1, 2]), json!({"a": "x".repeat(10_000)})] {
+            assert_eq!(told(&value), "value is not of type \"number\"");
+        }
+    }
 }

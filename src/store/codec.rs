@@ -11,7 +11,7 @@ use bincode::error::EncodeError;
 use bincode::{Decode, Encode};
 
 use super::Error;
-use crate::job::{Head, Question, Questions, Status};
+use crate::job::{Carried, Head, Job, Question, Questions, Status};
 
 /// Most bytes that decoding one record may read or allocate; a record that claims more is damage. The largest honest
 /// one, a chunk, has some 6,000.
@@ -28,10 +28,14 @@ pub enum Kind {
     Head = 0x11,
     /// A job, its trail, and its questions.
     Asked = 0x12,
+    /// A job, its trail, its questions if any, and its payload.
+    Carrying = 0x15,
     /// The entries of one commit.
     Chunk = 0x21,
     /// A row of the index.
     Row = 0x31,
+    /// The other jobs of a row of ends.
+    Ends = 0x32,
     /// The job that an idempotency key names.
     Key = 0x41,
     /// A full block of a job's older positions.
@@ -106,10 +110,13 @@ impl Buffer {
     }
 
     /// A job's record.
-    pub fn head(&mut self, job: &crate::job::Job, trail: &crate::job::Trail) -> &[u8] {
-        match job.questions.all() {
-            [] => self.seal(Kind::Head, |to| to.put(&(job, trail))),
-            questions => self.seal(Kind::Asked, |to| to.put(&(job, trail, questions))),
+    pub fn head(&mut self, job: &Job, trail: &crate::job::Trail) -> &[u8] {
+        match (job.spec.carried(), job.questions.all()) {
+            (Some(payload), questions) => {
+                self.seal(Kind::Carrying, |to| to.put(&(job, trail, questions, &payload[..])))
+            }
+            (None, []) => self.seal(Kind::Head, |to| to.put(&(job, trail))),
+            (None, questions) => self.seal(Kind::Asked, |to| to.put(&(job, trail, questions))),
         }
     }
 }
@@ -182,16 +189,30 @@ pub fn encode(kind: Kind, value: &impl Encode) -> Vec<u8> {
 /// # Errors
 /// `Damage` if they are none.
 pub fn head(bytes: &[u8]) -> Result<Head, Damage> {
-    if bytes.first() != Some(&(Kind::Asked as u8)) {
+    let first = bytes.first().copied();
+    if first == Some(Kind::Carrying as u8) {
+        return carrying(bytes);
+    }
+    if first != Some(Kind::Asked as u8) {
         let (job, trail) = decode(Kind::Head, bytes)?;
         return Ok(Head { job, trail });
     }
-    let (mut job, trail, questions): (crate::job::Job, _, Vec<Question>) = decode(Kind::Asked, bytes)?;
+    let (mut job, trail, questions): (Job, _, Vec<Question>) = decode(Kind::Asked, bytes)?;
     // Its absence has another form: one record, one spelling.
     if questions.is_empty() {
         return Err(Damage::Content("a job with questions has none".into()));
     }
     job.questions = Questions::from(questions);
+    Ok(Head { job, trail })
+}
+
+fn carrying(bytes: &[u8]) -> Result<Head, Damage> {
+    let (mut job, trail, questions, payload): (Job, _, Vec<Question>, Vec<u8>) = decode(Kind::Carrying, bytes)?;
+    job.questions = Questions::from(questions);
+    Arc::make_mut(&mut job.spec).carried = Carried::of(&payload);
+    if job.spec.carried().is_none() {
+        return Err(Damage::Content("its payload is not the one that it names".into()));
+    }
     Ok(Head { job, trail })
 }
 

@@ -16,10 +16,14 @@ pub enum Record {
     Head,
     /// A job, its trail, and its questions.
     Asked,
+    /// A job, its trail, its questions, and its payload.
+    Carrying,
     /// The chunk that stands at this position.
     Chunk(Position),
     /// A row of the index.
     Row,
+    /// The other jobs of a row of ends.
+    Ends,
     /// The job that an idempotency key names.
     Key,
     /// A full block of a job's older positions.
@@ -42,8 +46,10 @@ impl Record {
         match self {
             Self::Head => Kind::Head,
             Self::Asked => Kind::Asked,
+            Self::Carrying => Kind::Carrying,
             Self::Chunk(_) => Kind::Chunk,
             Self::Row => Kind::Row,
+            Self::Ends => Kind::Ends,
             Self::Key => Kind::Key,
             Self::Block => Kind::Block,
             Self::Epoch | Self::Standing | Self::Type => Kind::Own,
@@ -64,13 +70,14 @@ impl Record {
         }
         let kind = self.kind();
         match self {
-            Self::Head | Self::Asked => {
+            Self::Head | Self::Asked | Self::Carrying => {
                 codec::open(kind, bytes)?;
                 let head = codec::head(bytes)?;
                 Ok(codec::Buffer::default().head(&head.job, &head.trail).to_vec())
             }
             Self::Chunk(first) => Ok(Chunk::decode(first, bytes)?.without(first, |_| false).unwrap_or_default()),
             Self::Row => same::<Row>(kind, bytes),
+            Self::Ends => same::<Vec<JobId>>(kind, bytes),
             Self::Key => same::<JobId>(kind, bytes),
             Self::Block => same::<Vec<Position>>(kind, bytes),
             Self::Epoch => same::<Epoch>(kind, bytes),

@@ -89,6 +89,7 @@ client() {
   case $1 in
     typescript-1) node typescript/sdk1.mjs ;;
     typescript-2) node typescript/sdk2.mjs ;;
+    typescript-1.*) node typescript/old.mjs "${1#typescript-}" ;;
     python-2) "$python" python/sdk2.py ;;
     fastmcp) "$python" python/fast.py ;;
     rmcp) "$target/debug/longhaul-rmcp-check" ;;
@@ -97,7 +98,7 @@ client() {
 
 told=$run.told
 clients=("$@")
-[ "${#clients[@]}" -gt 0 ] || clients=(typescript-1 typescript-2 python-2 fastmcp rmcp)
+[ "${#clients[@]}" -gt 0 ] || clients=(typescript-1 typescript-2 typescript-1.11 typescript-1.13 python-2 fastmcp rmcp)
 install python
 installed=" python "
 for name in "${clients[@]}"; do

@@ -6,6 +6,7 @@ mod backup;
 mod cli;
 mod crash;
 mod damage;
+mod depth;
 mod ends;
 mod found;
 mod full;

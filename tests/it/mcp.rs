@@ -153,6 +153,40 @@ fn a_closed_request_cancels_its_call_in_the_newest_revision_and_never_in_a_sessi
     assert_eq!(client.job(&other).get("cancel"), None);
 }
 
+/// hyper looks for a peer's end only while it holds no bytes of a next request: a client that had sent some and went was waited for until
+/// its wait was over, and its stream was kept.
+#[test]
+fn a_client_that_goes_away_behind_the_beginning_of_another_request_is_noticed() {
+    let server = Server::start(&format!("{TRIAL}{INLINE}"));
+    let client = server.client();
+    let mut known = Vec::new();
+    for more in ["GET /hea".to_owned(), format!("GET /healthz HTTP/1.1\r\nx: {}\r\n\r\n", "y".repeat(8_000))] {
+        let mut socket = send(&server, &modern("trial", &json!({"do": "sleep", "ms": 20_000}), &json!({})));
+        socket.write_all(more.as_bytes()).expect("sent");
+        let id = loop {
+            if let Some(job) = jobs(&client).iter().find(|job| !known.contains(&job["id"])) {
+                break job["id"].as_str().expect("an id").to_owned();
+            }
+        };
+        known.push(json!(id));
+        drop(socket);
+        assert_eq!(client.ended(&id)["status"], "canceled", "{}", &more[..8]);
+    }
+    let mut socket = TcpStream::connect(server.address()).expect("the server is there");
+    let head =
+        format!("GET /api/events HTTP/1.1\r\nhost: {}\r\naccept: text/event-stream\r\n\r\nGET", server.address());
+    socket.write_all(head.as_bytes()).expect("sent");
+    let streams = || {
+        let text = client.get_with("/metrics", &[]).expect("metrics").text;
+        let line = text.lines().find(|line| line.starts_with("longhaul_streams ")).expect("the gauge").to_owned();
+        line.rsplit(' ').next().expect("a number").to_owned()
+    };
+    while streams() == "0" {}
+    drop(socket);
+    // A bound on the looks, no measure of time; its first heartbeat would be due in 15 s.
+    assert!((0..2_000).any(|_| streams() == "0"), "the stream is let go");
+}
+
 #[test]
 fn case_36_a_large_result_comes_in_ranges_and_one_over_the_limit_is_a_tool_error() {
     let server = Server::start(&format!("{TRIAL}{FLOOD}"));

@@ -22,7 +22,8 @@ retry = { base_delay = "50ms", max_delay = "200ms" }
 struct Desktop {
     child: Child,
     stdin: Option<ChildStdin>,
-    lines: Lines<BufReader<ChildStdout>>,
+    /// `None`: nobody reads what it says.
+    lines: Option<Lines<BufReader<ChildStdout>>>,
     exchange: Exchange,
 }
 
@@ -39,7 +40,7 @@ impl Desktop {
             .stderr(Stdio::null())
             .spawn()
             .expect("the binary starts");
-        let lines = BufReader::new(child.stdout.take().expect("stdout is piped")).lines();
+        let lines = child.stdout.take().map(|stdout| BufReader::new(stdout).lines());
         let exchange = Exchange::pipe(&child.id().to_string());
         Self { stdin: child.stdin.take(), lines, child, exchange }
     }
@@ -62,7 +63,8 @@ impl Desktop {
     }
 
     fn hear(&mut self) -> Value {
-        let line = self.lines.next().expect("the process goes on").expect("a line");
+        let lines = self.lines.as_mut().expect("somebody reads");
+        let line = lines.next().expect("the process goes on").expect("a line");
         self.exchange.hears(line.as_bytes());
         serde_json::from_str(&line).unwrap_or_else(|why| panic!("nothing but JSON on stdout: {why}: {line}"))
     }
@@ -174,4 +176,59 @@ fn a_server_killed_in_the_middle_of_a_call_costs_the_client_nothing() {
     let jobs = server.client().get("/api/jobs").json();
     assert_eq!(jobs["jobs"].as_array().map(Vec::len), Some(1), "the call ran once: {jobs}");
     assert_eq!(desktop.close(), 0);
+}
+
+#[test]
+fn a_client_that_waits_for_much_is_refused_one_wait_more_and_is_heard_all_the_same() {
+    let (_dir, config, data) = room(TOOLS);
+    let mut desktop = Desktop::open(&config, &data);
+    desktop.request(
+        &json!("call"),
+        "tools/call",
+        &json!({"name": "trial", "arguments": {"do": "sleep", "ms": 600_000}}),
+    );
+    let id = loop {
+        let list = desktop.ask(json!("list"), "tools/call", json!({"name": "list_jobs", "arguments": {}}));
+        if let Some(id) = list["result"]["structuredContent"]["jobs"][0]["id"].as_str() {
+            break id.to_owned();
+        }
+    };
+    let wait = json!({"name": "wait_for_jobs", "arguments": {"jobIds": [id], "timeoutMs": 600_000}});
+    // The call waits too; that the list has been answered may not be noticed yet.
+    for number in 0..258 {
+        desktop.request(&json!(number), "tools/call", &wait);
+    }
+    for one_more in ["more", "and more"] {
+        let refused = desktop.ask(json!(one_more), "tools/call", wait.clone());
+        assert_eq!(refused["error"]["data"]["code"], "too_many", "{refused}");
+        assert!(refused["error"]["message"].to_string().contains("256 requests are under way"), "{refused}");
+        assert_eq!(desktop.ask(json!("there?"), "ping", json!({}))["result"], json!({}));
+    }
+    desktop
+        .say(&json!({"jsonrpc": "2.0", "method": "notifications/cancelled", "params": {"requestId": 7}}).to_string());
+    // There is room when the cancel has come through.
+    while desktop.ask(json!("tools"), "tools/list", json!({})).get("error").is_some() {}
+}
+
+#[test]
+fn a_client_that_has_gone_without_a_word_is_not_waited_for() {
+    // It serves by itself, or has joined another server; it says something, or nothing more.
+    for (joins, asks) in [(false, false), (true, false), (true, true)] {
+        let server = joins.then(|| Server::start(TOOLS));
+        let (_dir, config, data) = room(TOOLS);
+        let (config, data) = server.as_ref().map_or((config, data), |server| (server.config(), server.data_dir()));
+        let mut desktop = Desktop::open(&config, &data);
+        desktop.request(
+            &json!(1),
+            "tools/call",
+            &json!({"name": "trial", "arguments": {"do": "sleep", "ms": 600_000}}),
+        );
+        desktop.lines = None;
+        if asks {
+            // It may have noticed already.
+            let _ = writeln!(desktop.stdin.as_mut().expect("stdin is open"), "{{}}");
+        }
+        // Its input stays open: somebody else may hold it.
+        assert_eq!(desktop.child.wait().expect("it ends").code(), Some(0), "{joins} {asks}");
+    }
 }

@@ -4,8 +4,8 @@ use std::sync::Arc;
 
 use bytes::Bytes;
 use longhaul::job::{
-    BODY_SMALL_MAX, Body, BodyRef, Class, End, Failing, Failure, INLINE_MAX, JobId, Json, Key, Millis, OnInterrupt,
-    Part, RetryPolicy, Rules, Spec, Timestamp,
+    BODY_SMALL_MAX, Body, BodyRef, Carried, Class, End, Failing, Failure, INLINE_MAX, JobId, Json, Key, Millis,
+    OnInterrupt, Part, RetryPolicy, Rules, Spec, Timestamp,
 };
 
 use super::step::Creation;
@@ -25,7 +25,7 @@ pub fn rules(job_type: &str) -> Rules {
 }
 
 /// The `number`-th job. Ids rise with the number, but for those that are made older than all others.
-pub fn spec(number: usize, creation: &Creation, payload: BodyRef, now: Timestamp) -> Spec {
+pub fn spec(number: usize, creation: &Creation, payload: BodyRef, bytes: &[u8], now: Timestamp) -> Spec {
     let age = if creation.older { 0 } else { 1_u128 << 100 };
     let tag = |n: u8| Arc::from(format!("{n}{}", "t".repeat(usize::from(creation.tags) % 64)));
     let job_type = TYPES[usize::from(creation.job_type)];
@@ -34,6 +34,7 @@ pub fn spec(number: usize, creation: &Creation, payload: BodyRef, now: Timestamp
         job_type: job_type.into(),
         owner: OWNERS[usize::from(creation.owner)].into(),
         payload,
+        carried: Carried::of(bytes),
         priority: (creation.tags % 7) as i8 - 3,
         max_attempts: if job_type == "once" { 1 } else { 3 },
         created_at: now,

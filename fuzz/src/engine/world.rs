@@ -129,7 +129,7 @@ impl World {
             return;
         }
         let (payload, bytes) = making::body(Part::Payload, 0, creation.size);
-        let spec = making::spec(self.jobs.len(), creation, payload.name, self.now);
+        let spec = making::spec(self.jobs.len(), creation, payload.name, &bytes, self.now);
         let id = spec.id;
         self.jobs.push(id);
         let name = spec.key.as_ref().map(|key| (spec.owner.clone(), spec.job_type.clone(), key.text.clone()));

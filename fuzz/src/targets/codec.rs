@@ -56,9 +56,11 @@ fn record(byte: u8) -> Record {
     let first = Position([1, 0, 1_000, u64::MAX - 1, u64::MAX, 1 << 40, 7, 70_000][usize::from(byte / 8 % 8)]);
     let all = [Record::Head, Record::Chunk(first), Record::Row, Record::Key];
     let more = [Record::Block, Record::Epoch, Record::Standing, Record::Type];
-    match [all, more].concat()[usize::from(byte % 8)] {
-        Record::Head if byte / 8 % 8 == 1 => Record::Asked,
-        record => record,
+    match ([all, more].concat()[usize::from(byte % 8)], byte / 8 % 8) {
+        (Record::Head, 1) => Record::Asked,
+        (Record::Head, 2) => Record::Carrying,
+        (Record::Row, 1) => Record::Ends,
+        (record, _) => record,
     }
 }
 

@@ -12,8 +12,8 @@ use longhaul::clock::{Clock, Manual};
 use longhaul::handler::command::{Form, Piece, Program, Settings};
 use longhaul::handler::{LOG_MAX, RunContext};
 use longhaul::job::{
-    Asking, BodyRef, CODE_MAX, ClaimNo, End, JobId, MESSAGE_MAX, Millis, Outcome, Output, PROGRESS_MESSAGE_MAX, Part,
-    Progress, QUESTION_KEY_MAX, QUESTION_MESSAGE_MAX, QUESTION_SCHEMA_MAX, Timestamp,
+    Asking, BodyRef, CODE_MAX, Carried, ClaimNo, End, JobId, MESSAGE_MAX, Millis, Outcome, Output,
+    PROGRESS_MESSAGE_MAX, Part, Progress, QUESTION_KEY_MAX, QUESTION_MESSAGE_MAX, QUESTION_SCHEMA_MAX, Timestamp,
 };
 use longhaul::work::{Claim, Closed, Leave, NoBody, Report, StopFlag, WorkSource, content};
 use serde_json::Value;
@@ -168,6 +168,7 @@ fn claim() -> Claim {
         attempt: 1,
         max_attempts: 5,
         payload: BodyRef::of(Part::Payload, 0, b"{}"),
+        carried: Carried::default(),
         deadline: Timestamp(i64::MAX),
         idempotency_key: None,
         traceparent: None,

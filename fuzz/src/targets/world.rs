@@ -11,8 +11,8 @@ use longhaul::core::{self, LocalWork};
 use longhaul::events::Published;
 use longhaul::job::machine::{apply, create};
 use longhaul::job::{
-    Action, Answer, Asking, Body, BodyRef, ClaimNo, Class, Completion, End, Entry, Epoch, EventId, Failure, Job, JobId,
-    Json, Key, Millis, Part, Position, RetryPolicy, Rules, Spec, Throttle, Timestamp, canonical,
+    Action, Answer, Asking, Body, BodyRef, Carried, ClaimNo, Class, Completion, End, Entry, Epoch, EventId, Failure,
+    Job, JobId, Json, Key, Millis, Part, Position, RetryPolicy, Rules, Spec, Throttle, Timestamp, canonical,
 };
 use longhaul::metrics::Metrics;
 use longhaul::service::{self, Catalogue, Service, TaskSupport, Tool};
@@ -302,6 +302,7 @@ fn change(at: usize, owner: &str, life: Vec<Entry>, mut bodies: Vec<Body>) -> Ch
         job_type: if letter == 'L' { "quick_type".into() } else { "echo_type".into() },
         owner: owner.into(),
         payload: payload.name,
+        carried: Carried::default(),
         priority: 0,
         max_attempts: 1,
         created_at: Timestamp(NOW.0 - 1_000),

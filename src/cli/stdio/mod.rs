@@ -16,9 +16,12 @@ use std::sync::Arc;
 use std::thread;
 use std::time::Duration;
 
+use rustix::event::{PollFd, PollFlags, poll};
+use rustix::io::Errno;
 use tokio::runtime::Builder;
 use tokio::sync::Notify;
 use tokio::sync::mpsc::{Receiver, Sender, channel};
+use tokio::sync::oneshot;
 use tokio::time::Instant;
 
 use super::exit;
@@ -168,11 +171,37 @@ fn carry(place: Place) -> Result<thread::JoinHandle<()>, Failure> {
     let bridge = Bridge::new(place, token, answers).map_err(|why| Failure::Refused(why.to_string()))?;
     Ok(thread::spawn(move || {
         let speaker = thread::spawn(move || speak(to_client));
-        runtime.block_on(bridge.run(lines));
+        let (tell, told) = oneshot::channel();
+        thread::spawn(move || {
+            watch_stdout();
+            let _ = tell.send(());
+        });
+        let deserted = async {
+            // Whoever watches does not end before it has something to tell.
+            let _ = told.await;
+        };
+        let is_deserted = runtime.block_on(bridge.run(lines, deserted));
         drop(runtime);
-        // It ends when nobody is left who could have something to say.
-        let _ = speaker.join();
+        if !is_deserted {
+            // It ends when nobody is left who could have something to say.
+            let _ = speaker.join();
+        }
     }))
+}
+
+/// Returns when nobody can read stdout any more. Blocks, without looking in vain; for ever where stdout is a file.
+fn watch_stdout() {
+    let stdout = std::io::stdout();
+    loop {
+        // Asked for nothing, it tells only of an end.
+        let mut fds = [PollFd::new(&stdout, PollFlags::empty())];
+        match poll(&mut fds, None) {
+            Ok(1..) => return,
+            Ok(0) | Err(Errno::INTR) => {}
+            // It cannot be watched; a write will tell.
+            Err(_) => thread::park(),
+        }
+    }
 }
 
 fn no_room(why: &std::io::Error) -> Failure {

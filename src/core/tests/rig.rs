@@ -9,8 +9,8 @@ use crate::clock::{Clock, Manual};
 use crate::core::{self, ActRefusal, Creation, Fatal, Handle, LocalWork, Options, Parts, Retention, SubmitAnswer};
 use crate::events::Published;
 use crate::job::{
-    Body, BodyRef, Command, Entry, Head, JobId, Key, Logged, Millis, Outcome, Output, Part, Position, Rules, Spec,
-    Throttle, Timestamp, canonical,
+    Body, BodyRef, Carried, Command, Entry, Head, JobId, Key, Logged, Millis, Outcome, Output, Part, Position, Rules,
+    Spec, Throttle, Timestamp, canonical,
 };
 use crate::metrics::Metrics;
 use crate::store::Store;
@@ -188,6 +188,7 @@ pub fn creation(clock: &Manual, payload: &'static [u8]) -> Box<Creation> {
         job_type: TYPE.into(),
         owner: "local".into(),
         payload: name,
+        carried: Carried::default(),
         priority: 0,
         max_attempts: 3,
         created_at: clock.now(),

@@ -142,6 +142,7 @@ impl World {
             job_type: job_type.into(),
             owner: owner.into(),
             payload,
+            carried: Carried::default(),
             priority: 0,
             max_attempts: 5,
             created_at: self.now,

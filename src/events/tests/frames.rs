@@ -48,6 +48,7 @@ fn spec() -> Spec {
         job_type: "t\n".into(),
         owner: "secret owner".into(),
         payload: BodyRef::of(Part::Payload, 0, b"{}"),
+        carried: Carried::default(),
         priority: -5,
         max_attempts: 5,
         created_at: Timestamp(0),

@@ -30,7 +30,7 @@ struct AskLine<'a> {
 /// # Errors
 /// What is wrong with it, for whoever wrote the program.
 pub fn asking(text: &str) -> Result<Asking, String> {
-    let line: AskLine<'_> = serde_json::from_str(text).map_err(|why| why.to_string())?;
+    let line: AskLine<'_> = serde_json::from_str(text).map_err(|why| crate::job::json::wrong("", text, &why))?;
     let key_fits = (1..=QUESTION_KEY_MAX).contains(&line.key.len()) && line.key.bytes().all(|b| b.is_ascii_graphic());
     if !key_fits {
         return Err(format!("key must be 1 to {QUESTION_KEY_MAX} visible ASCII characters"));

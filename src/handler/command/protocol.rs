@@ -15,6 +15,7 @@ use super::lines::{Lines, Long, TooLong};
 use super::pump::Sink;
 use super::{ask, json};
 use crate::handler::{Answer, Asked, RunContext};
+use crate::job::json::wrong;
 use crate::job::{
     Action, CODE_MAX, ClaimNo, Class, Failing, Failure, JobId, Millis, Outcome, Output, PROGRESS_MESSAGE_MAX, Progress,
     QUESTIONS_MAX, Timestamp, cut,
@@ -146,7 +147,9 @@ impl Told<'_, '_> {
     fn read<'t, T: Deserialize<'t>>(&mut self, text: &'t str, tell: impl FnOnce(T, &Self)) {
         match serde_json::from_str(text) {
             Ok(line) => tell(line, self),
-            Err(why) => self.log(&format!("longhaul: ignored a line ({why}): {}", cut(text, LOG_LINE_MAX))),
+            Err(why) => {
+                self.log(&format!("longhaul: ignored a line ({}): {}", wrong("", text, &why), cut(text, LOG_LINE_MAX)));
+            }
         }
     }
 
@@ -236,8 +239,7 @@ struct ErrorLine {
 }
 
 fn result(text: &str, lossy: bool) -> Result<Output, Violation> {
-    let line: ResultLine<'_> =
-        serde_json::from_str(text).map_err(|why| Violation(violation(&format!("the result line: {why}"))))?;
+    let line: ResultLine<'_> = serde_json::from_str(text).map_err(|why| unread("result", text, &why))?;
     let compact = |value: &RawValue| {
         let deep = || Violation(violation(&format!("the result line: {}", json::UNSOUND)));
         json::compact(value.get()).map(Bytes::from).ok_or_else(deep)
@@ -255,11 +257,14 @@ fn result(text: &str, lossy: bool) -> Result<Output, Violation> {
 }
 
 fn error(text: &str) -> Result<Failing, Violation> {
-    let line: ErrorLine =
-        serde_json::from_str(text).map_err(|why| Violation(violation(&format!("the error line: {why}"))))?;
+    let line: ErrorLine = serde_json::from_str(text).map_err(|why| unread("error", text, &why))?;
     let mut failure = Failure::new(line.class, line.code.as_deref(), &line.message);
     failure.rpc_code = line.rpc_code;
     Ok(Failing { failure, end: crate::job::End::Failed, retry_after: line.retry_after_ms.map(Millis) })
+}
+
+fn unread(line: &str, text: &str, why: &serde_json::Error) -> Violation {
+    Violation(violation(&format!("the {line} line: {}", wrong("", text, why))))
 }
 
 fn violation(message: &str) -> Outcome {

@@ -17,8 +17,8 @@ use std::sync::Arc;
 
 use super::machine::{Moment, apply, create, decide};
 use super::{
-    Action, Answer, Asking, BodyRef, ClaimNo, Class, Command, Completion, End, Entry, Failing, Failure, Job, JobId,
-    Json, Millis, Part, Progress, Refusal, Rules, Spec, Throttle, Timestamp,
+    Action, Answer, Asking, BodyRef, Carried, ClaimNo, Class, Command, Completion, End, Entry, Failing, Failure, Job,
+    JobId, Json, Millis, Part, Progress, Refusal, Rules, Spec, Throttle, Timestamp,
 };
 
 /// When the jobs of these tests are created.
@@ -30,6 +30,7 @@ fn spec(id: u128) -> Spec {
         job_type: "echo".into(),
         owner: "local".into(),
         payload: BodyRef::of(Part::Payload, 0, b"{}"),
+        carried: Carried::default(),
         priority: 0,
         max_attempts: 5,
         created_at: BIRTH,

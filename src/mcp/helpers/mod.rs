@@ -14,7 +14,7 @@ use super::tools::Call;
 use super::work::Outcome;
 use super::{Endpoint, app, refusal, view};
 use crate::job::{Head, JobId, Millis, Rules};
-use crate::service::{Catalogue, JobView, Refused, TaskSupport, Tool, Viewer};
+use crate::service::{Catalogue, JobView, Refused, TaskSupport, Tool, Viewer, read_json};
 
 mod answer_job;
 mod answer_question;
@@ -161,7 +161,7 @@ pub(super) async fn call(
     arguments: &str,
 ) -> Result<Outcome, Error> {
     let invalid = |why: serde_json::Error| Error::answered(INVALID_PARAMS, format!("params.arguments: {why}"));
-    let arguments: Value = serde_json::from_str(arguments).map_err(invalid)?;
+    let arguments: Value = read_json(arguments.as_bytes()).map_err(invalid)?;
     let violations = catalogue.check_input(name, &arguments);
     if !violations.is_empty() {
         return refusal::complain(call.revision, &refusal::misfit(&violations)).map(Outcome::Ready);

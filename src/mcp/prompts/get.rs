@@ -6,6 +6,7 @@ use serde_json::{Map, Value, json};
 
 use super::ask::{Said, responses};
 use super::{Argument, Block, Prompt};
+use crate::job::json::wrong;
 use crate::mcp::Endpoint;
 use crate::mcp::fill::{Escape, FILLED_MAX, Fillable};
 use crate::mcp::reply::Members;
@@ -59,7 +60,7 @@ fn unknown(endpoint: &Endpoint, name: &str) -> Error {
 /// The arguments that were sent.
 fn given(prompt: &Prompt, arguments: &str) -> Result<Map<String, Value>, Error> {
     let given: Map<String, Value> =
-        serde_json::from_str(arguments).map_err(|why| invalid(format!("params.arguments: {why}")))?;
+        serde_json::from_str(arguments).map_err(|why| invalid(wrong("params.arguments", arguments, &why)))?;
     for (name, value) in &given {
         let names = || prompt.arguments.iter().map(|argument| argument.name.as_str());
         if !names().any(|known| known == name) {

@@ -20,7 +20,7 @@ use crate::mcp::tools::{Call, next_step};
 use crate::mcp::voice::Voice;
 use crate::mcp::work::{Asker, Outcome, SILENT_MAX, Waits, Work, moved_on};
 use crate::mcp::{Endpoint, elicit, log, refusal, result};
-use crate::service::Query;
+use crate::service::{Query, Viewer};
 
 /// Most tasks on one page of `tasks/list`.
 pub const TASKS_PAGE: usize = 100;
@@ -81,14 +81,34 @@ pub(in crate::mcp) fn is_wanted(task: Option<&RawValue>) -> Result<bool, Error> 
 /// What a call is answered whose job is a task. The job is durable.
 pub(in crate::mcp) fn created(endpoint: &Endpoint, call: &Call<'_>, head: &Head) -> Members {
     let id = head.job.id();
-    if let (Some(session), Some(token)) = (call.session, call.token()) {
-        session.tokens.keep(id, token);
+    if let Some(session) = call.session {
+        session.started.keep(id, call.token());
     }
     let mut json = b"\"task\":".to_vec();
     rpc::push_value(&mut json, &Task::new(endpoint, head));
     let mut meta = b"\"io.modelcontextprotocol/model-immediate-response\":".to_vec();
     rpc::push_string(&mut meta, &next_step(endpoint, head));
     Members { json, meta, ..Members::default() }.about(id)
+}
+
+/// `notifications/tasks/status`, if this is an event after which a task's status may be another.
+pub(in crate::mcp) async fn status_of(
+    endpoint: &Endpoint,
+    viewer: &Viewer,
+    id: JobId,
+    event_type: &str,
+) -> Option<Vec<u8>> {
+    const TURNS: [&str; 5] =
+        ["job.input_required", "job.input_received", "job.completed", "job.failed", "job.canceled"];
+    if !TURNS.contains(&event_type) {
+        return None;
+    }
+    // What is not kept any more has no status to be told.
+    let head = endpoint.service.job(viewer, id).await.ok()?;
+    let mut json = b"{\"jsonrpc\":\"2.0\",\"method\":\"notifications/tasks/status\",\"params\":".to_vec();
+    rpc::push_value(&mut json, &Task::new(endpoint, &head));
+    json.push(b'}');
+    Some(json)
 }
 
 /// Answers `tasks/*`; `None` for a method that is none of them.
@@ -117,7 +137,7 @@ async fn result(endpoint: &Endpoint, call: &Call<'_>) -> Result<Outcome, Error> 
     if head.job.status().is_terminal() {
         return outcome_of(endpoint, call.revision, &head).await.map(Outcome::Ready);
     }
-    let token = call.session.and_then(|session| session.tokens.of(id));
+    let token = call.session.and_then(|session| session.started.token_of(id));
     Ok(Outcome::Waiting(Work { token, ..Work::of(Waits::Result(id)) }))
 }
 

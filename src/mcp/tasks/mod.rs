@@ -17,11 +17,11 @@ use crate::service::{Refused, Viewer};
 
 pub(super) mod legacy;
 pub(super) mod modern;
-mod tokens;
+mod started;
 
 pub use legacy::TASKS_PAGE;
-pub use tokens::TOKENS_MAX;
-pub(super) use tokens::Tokens;
+pub use started::STARTED_MAX;
+pub(super) use started::Started;
 
 /// How often a client that asks again and again should do so, in milliseconds.
 pub const POLL_EVERY_MS: u64 = 1_000;

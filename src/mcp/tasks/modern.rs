@@ -14,7 +14,7 @@ use crate::mcp::reply::Members;
 use crate::mcp::rpc::{self, Error, INVALID_PARAMS, MISSING_CAPABILITY};
 use crate::mcp::tools::Call;
 use crate::mcp::work::Outcome;
-use crate::mcp::{Endpoint, questions, result};
+use crate::mcp::{Endpoint, questions, refusal, result};
 
 /// The extension's name.
 pub(in crate::mcp) const EXTENSION: &str = "io.modelcontextprotocol/tasks";
@@ -115,15 +115,20 @@ async fn get(endpoint: &Endpoint, call: &Call<'_>) -> Result<Members, Error> {
     Ok(Members { json: detailed(endpoint, &head).await?, ..Members::default() })
 }
 
-/// What is answered to a question that is open, and fits it, is durable before this returns; the rest is passed over.
+/// What is answered to a question that is open, and fits it, is durable before this returns. What does not fit is refused, and leaves its
+/// question open; keys that name no open question are passed over.
 async fn update(endpoint: &Endpoint, call: &Call<'_>) -> Result<Members, Error> {
     declared(call)?;
     let head = find(endpoint, call.viewer, call.params.task_id).await?;
     let Some(answers) = questions::answers(call.params.input_responses)? else {
         return Err(Error::answered(INVALID_PARAMS, "params.inputResponses must be an object: an answer per key"));
     };
-    let done = questions::apply(endpoint, call.viewer, head, &answers).await;
-    done.map(|_| Members::default()).map_err(|refused| refused_of(&refused))
+    let (_, unfit) =
+        questions::apply(endpoint, call.viewer, head, &answers).await.map_err(|refused| refused_of(&refused))?;
+    match unfit.is_empty() {
+        true => Ok(Members::default()),
+        false => Err(Error::answered(INVALID_PARAMS, refusal::unfit_answers(&unfit))),
+    }
 }
 
 async fn cancel(endpoint: &Endpoint, call: &Call<'_>) -> Result<Members, Error> {

@@ -3,6 +3,7 @@
 use serde_json::{Value, json};
 
 use super::rig::{Rig, message, modern, modern_headers, request};
+use crate::service::Viewer;
 
 const TABLE: &str = include_str!("../../../docs/mcp.md");
 
@@ -72,4 +73,50 @@ async fn the_document_s_table_is_what_the_endpoint_offers() {
             }
         }
     }
+}
+
+/// serde's own words named our types: `invalid type: map, expected struct Params`.
+#[tokio::test]
+async fn params_that_do_not_fit_are_named_as_clients_write_them() {
+    let rig = Rig::new().await;
+    let session = rig.open("2025-11-25").await;
+    let prompt = json!({"type": "ref/prompt", "name": "p"});
+    for (method, params, told) in [
+        ("logging/setLevel", json!({}), "params.level is missing"),
+        ("completion/complete", json!({"argument": {}}), "params.argument.name is missing"),
+        (
+            "completion/complete",
+            json!({"ref": prompt, "argument": 7}),
+            "params.argument must be an object, not a whole number",
+        ),
+        (
+            "completion/complete",
+            json!({"ref": {"type": "ref/x"}}),
+            "params.ref.type must be ref/prompt or ref/resource",
+        ),
+    ] {
+        let answer = rig.post(&[("mcp-session-id", &session)], &request(1, method, params)).await;
+        let error = &message(&answer)["error"];
+        assert_eq!((error["code"].as_i64(), error["message"].as_str()), (Some(-32602), Some(told)));
+    }
+    for (method, params, told) in [
+        (
+            "subscriptions/listen",
+            json!({"notifications": {"taskIds": {}}}),
+            "params.notifications.taskIds must be an array, not an object",
+        ),
+        (
+            "events/poll",
+            json!({"name": "job.event", "maxEvents": "all"}),
+            "params.maxEvents must be a whole number that is not negative, not a string",
+        ),
+    ] {
+        let answer = rig.modern_as(Viewer::local(), method, params, &[]).await;
+        assert_eq!(message(&answer)["error"]["message"].as_str(), Some(told));
+    }
+    let answer = rig
+        .request("POST", &[("mcp-session-id", session.as_bytes()), ("content-type", b"application/json")], b"7")
+        .await;
+    let told = "the body is not a JSON-RPC message: it must be an object, not a whole number";
+    assert_eq!(message(&answer)["error"]["message"].as_str(), Some(told));
 }

@@ -46,6 +46,15 @@ impl Rig {
         message(&answer)["result"].clone()
     }
 
+    /// The same where it is refused: code and message.
+    async fn refused_of_task(&self, method: &str, mut params: Value, id: &str) -> (i64, String) {
+        params["taskId"] = id.into();
+        let can = json!({ CAPABILITIES: {"elicitation": {}, "extensions": {TASKS: {}}} });
+        let answer = self.post(&modern_headers(method, Some(id)), &modern(method, params, can)).await;
+        let error = &message(&answer)["error"];
+        (error["code"].as_i64().expect("a code"), error["message"].as_str().expect("a message").to_owned())
+    }
+
     async fn job_count(&self) -> usize {
         let list = self.result("list_jobs", json!({})).await;
         list["structuredContent"]["jobs"].as_array().expect("jobs").len()
@@ -62,10 +71,17 @@ async fn a_task_asks_all_at_once_and_takes_answers_in_part_before_it_acknowledge
     let form = json!({"mode": "form", "message": "Which a?", "requestedSchema": number("a")["schema"]});
     assert_eq!(detail["inputRequests"]["a"], json!({"method": "elicitation/create", "params": form}));
     assert!(detail["inputRequests"]["b"].is_object());
-    // What does not fit, or was not asked, changes nothing; what fits counts, whatever comes beside it.
+    // What does not fit is said, and changes nothing; what fits counts, whatever comes beside it; what was not asked is passed over.
     let responses = json!({"a": accept(json!("one")), "b": accept(json!(2)), "c": accept(json!(3)), "d": 7});
-    let ack = rig.of_task("tasks/update", json!({"inputResponses": responses}), &id).await;
-    assert_eq!(ack["resultType"], "complete");
+    let (code, told) = rig.refused_of_task("tasks/update", json!({"inputResponses": responses}), &id).await;
+    assert!(code == -32602 && told.contains("\n- /a/content/n: ") && !told.contains("/d"), "{told}");
+    for (unmeant, place) in
+        [(json!(7), "\n- /a: must be {"), (json!({"action": "accept", "content": 1}), "\n- /a/content: ")]
+    {
+        let (code, told) =
+            rig.refused_of_task("tasks/update", json!({"inputResponses": {"a": unmeant, "e": 1}}), &id).await;
+        assert!(code == -32602 && told.contains(place) && !told.contains("/e"), "{told}");
+    }
     let detail = rig.of_task("tasks/get", json!({}), &id).await;
     assert_eq!(detail["inputRequests"].as_object().expect("questions").keys().collect::<Vec<_>>(), ["a"]);
     let rig = rig.restart().await;

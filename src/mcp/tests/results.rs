@@ -138,3 +138,16 @@ async fn case_36_a_result_that_is_cut_links_to_the_whole() {
         assert_eq!(result["content"].as_array().map(Vec::len), Some(1 + usize::from(links)));
     }
 }
+
+#[tokio::test]
+async fn links_of_a_handler_are_texts_where_there_are_no_links() {
+    let rig = Rig::new().await;
+    let link = json!({"type": "resource_link", "uri": "file:///report", "name": "report"});
+    let text = json!({"type": "text", "text": "done"});
+    for (revision, shown) in
+        [("2025-06-18", &link), ("2025-03-26", &json!({"type": "text", "text": "report: file:///report"}))]
+    {
+        let called = rig.call(revision, "quick", json!({"content": [text, link]}), json!({})).await;
+        assert_eq!(called["result"]["content"], json!([text, shown]), "{revision}");
+    }
+}

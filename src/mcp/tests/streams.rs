@@ -53,6 +53,21 @@ async fn case_21_the_answer_comes_exactly_once_whenever_the_client_comes_back() 
 }
 
 #[tokio::test]
+async fn a_stream_that_is_taken_up_again_while_it_is_open_goes_on_once() {
+    let rig = Rig::new().await;
+    let session = rig.open("2025-11-25").await;
+    let mut posted = Reader::of(rig.stream(&session, json!("a"), json!({"hold": true}), json!({})).await);
+    let last = posted.next().await.and_then(|event| event.id).expect("an id");
+    rig.holds().await;
+    let first = Reader::of(rig.resume(&session, &last).await);
+    let second = Reader::of(rig.resume(&session, &last).await);
+    assert!(answers(&posted.rest().await).is_empty(), "the call's own stream ends");
+    assert!(answers(&first.rest().await).is_empty(), "and the first that took it up");
+    rig.let_go(&json!({"n": 1}));
+    assert_eq!(answers(&second.rest().await)[0]["result"]["structuredContent"], json!({"n": 1}));
+}
+
+#[tokio::test]
 async fn case_19_ids_that_name_no_stream_of_the_session_are_refused() {
     let rig = Rig::new().await;
     let (session, other) = (rig.open("2025-11-25").await, rig.open("2025-11-25").await);
@@ -221,6 +236,44 @@ async fn a_session_hears_of_the_resources_it_subscribed_to_also_after_a_restart(
     assert!(older_is_over.is_none() && newer_waits);
     let (ended, gone) = tokio::join!(newer.next(), rig.request("DELETE", &listen[..1], b""));
     assert!(ended.is_none() && gone.status == 204);
+}
+
+#[tokio::test]
+async fn a_session_hears_what_becomes_of_its_tasks_and_of_no_other_jobs() {
+    let rig = Rig::new().await;
+    let session = rig.open("2025-11-25").await;
+    let listen = [("mcp-session-id", session.as_bytes()), ("accept", b"text/event-stream".as_slice())];
+    let mut standing = Reader::of(rig.request("GET", &listen, b"").await);
+    let before = standing.next().await.and_then(|event| event.id).expect("a cursor");
+    rig.start(json!({"hold": true})).await;
+    let call = async |arguments: Value| {
+        let params = json!({"name": "start", "arguments": arguments, "task": {}});
+        let called = message(&rig.post(&[("mcp-session-id", &session)], &request(1, "tools/call", params)).await);
+        called["result"]["task"]["taskId"].clone()
+    };
+    let (held, failed) = (call(json!({"hold": true})).await, call(json!({"fail": "no"})).await);
+    let told = async |standing: &mut Reader| {
+        let event = standing.next().await.expect("news");
+        let data = event.data.expect("a message");
+        assert_eq!(data["method"], "notifications/tasks/status");
+        (data["params"]["taskId"].clone(), data["params"]["status"].clone(), event.id.expect("an id"))
+    };
+    let (task, status, cursor) = told(&mut standing).await;
+    assert_eq!((&task, &status), (&failed, &json!("failed")));
+    while rig.held.len() < 2 {
+        tokio::task::yield_now().await;
+    }
+    rig.let_go(&json!({}));
+    let (task, status, _) = told(&mut standing).await;
+    assert_eq!((&task, &status), (&held, &json!("completed")));
+    // Who comes back hears what followed, once.
+    for (after, expected) in [(cursor, vec![&held]), (before, vec![&failed, &held])] {
+        let mut again = Reader::of(rig.resume(&session, &after).await);
+        again.next().await.expect("a cursor");
+        for expected in expected {
+            assert_eq!(told(&mut again).await.0, *expected);
+        }
+    }
 }
 
 #[tokio::test]

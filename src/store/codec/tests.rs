@@ -7,10 +7,10 @@ use proptest::prelude::*;
 use super::super::chunk::{CHUNK_MAX, Chunk, Chunks, Item};
 use super::*;
 use crate::job::{
-    ANSWERS_TOLD_MAX, Action, Answer, BodyRef, ClaimNo, Class, Completion, EVENT_TYPES, End, Entry, Epoch, Failure,
-    Job, JobId, Json, Key, LastError, Logged, Mark, Millis, Part, Place, Position, Progress, QUESTION_KEY_MAX,
-    QUESTION_MESSAGE_MAX, QUESTION_SCHEMA_MAX, QUESTIONS_MAX, Question, Questions, Receipt, Spec, Standing, State,
-    Timestamp, Trail,
+    ANSWERS_TOLD_MAX, Action, Answer, BodyRef, CARRIED_MAX, Carried, ClaimNo, Class, Completion, EVENT_TYPES, End,
+    Entry, Epoch, Failure, Job, JobId, Json, Key, LastError, Logged, Mark, Millis, Part, Place, Position, Progress,
+    QUESTION_KEY_MAX, QUESTION_MESSAGE_MAX, QUESTION_SCHEMA_MAX, QUESTIONS_MAX, Question, Questions, Receipt, Spec,
+    Standing, State, Timestamp, Trail,
 };
 
 fn spec() -> Arc<Spec> {
@@ -19,6 +19,7 @@ fn spec() -> Arc<Spec> {
         job_type: "echo".into(),
         owner: "ann".into(),
         payload: body(Part::Payload, 0),
+        carried: Carried::default(),
         priority: -7,
         max_attempts: 5,
         created_at: Timestamp(1_732_960_000_000),
@@ -226,14 +227,43 @@ fn records_come_back_as_they_were_written() {
 }
 
 #[test]
+fn a_record_carries_the_payload_that_it_names_and_no_other() {
+    let trail = Trail { blocks: 0, recent: vec![Position(7)] };
+    for (job, kind) in [(job(State::Pending), Kind::Head), (asked(), Kind::Asked)] {
+        let payload = b"{}";
+        let mut job = Job {
+            spec: Arc::new(Spec { payload: BodyRef::of(Part::Payload, 0, payload), ..(*job.spec).clone() }),
+            ..job
+        };
+        assert_eq!(Buffer::default().head(&job, &trail)[0], kind as u8, "nothing is carried");
+        Arc::make_mut(&mut job.spec).carried = Carried::of(payload);
+        let bytes = Buffer::default().head(&job, &trail).to_vec();
+        let found = head(&bytes).expect("a record");
+        assert_eq!((bytes[0], found.job.spec.carried()), (Kind::Carrying as u8, Some(&payload[..].into())));
+        assert_eq!(found, Head { job: job.clone(), trail: trail.clone() });
+        let mut other = bytes[ENVELOPE..].to_vec();
+        *other.last_mut().expect("the payload") = b'[';
+        let found = head(&enveloped(Kind::Carrying, &other));
+        assert!(matches!(found, Err(Damage::Content(why)) if why.contains("payload")));
+        Arc::make_mut(&mut job.spec).carried = Carried::of(b"[]");
+        assert_eq!(Buffer::default().head(&job, &trail)[0], kind as u8, "another payload is not carried");
+    }
+    for (len, is_carried) in [(CARRIED_MAX, true), (CARRIED_MAX + 1, false)] {
+        let payload = vec![0; len];
+        let name = BodyRef::of(Part::Payload, 0, &payload);
+        assert_eq!(Carried::of(&payload).bytes(name).is_some(), is_carried);
+    }
+}
+
+#[test]
 fn another_version_is_refused_by_its_first_byte() {
     let mut buffer = Buffer::default();
     let mut bytes = buffer.head(&job(State::Pending), &Trail::default()).to_vec();
-    bytes[0] = 0x13;
-    assert_eq!(head(&bytes), Err(Damage::Foreign { found: 0x13, wanted: Kind::Head }));
+    bytes[0] = 0x14;
+    assert_eq!(head(&bytes), Err(Damage::Foreign { found: 0x14, wanted: Kind::Head }));
     let Error::Corrupt { at, why } = head(&bytes).expect_err("foreign").at("here") else { panic!("another error") };
     assert_eq!(at, "here");
-    assert!(why.contains("0x13") && why.contains("0x11"), "{why}");
+    assert!(why.contains("0x14") && why.contains("0x11"), "{why}");
     assert_eq!(head(&[]), Err(Damage::Foreign { found: 0, wanted: Kind::Head }));
 }
 

@@ -5,7 +5,7 @@ use bytes::Bytes;
 use super::super::{CellChange, Change, Conflict, Kept, Store};
 use super::story::{Story, body, commit_one, found, job, job_with, key};
 use super::{Promise, Subject};
-use crate::job::{BODY_SMALL_MAX, BodyRef, Entry, Part, Position, Status};
+use crate::job::{BODY_SMALL_MAX, BodyRef, Carried, Entry, Part, Position, Status};
 
 pub(super) const PROMISES: &[(&str, Promise)] = &[
     ("a life is kept as its fold", a_life_is_kept_as_its_fold),
@@ -16,6 +16,10 @@ pub(super) const PROMISES: &[(&str, Promise)] = &[
     ("a change is whole or not at all", a_change_is_whole_or_not_at_all),
     ("cells change as expected or not at all", cells_change_as_expected_or_not_at_all),
     ("bodies come back in any range", bodies_come_back_in_any_range),
+    (
+        "a payload that its record carries is read like any other",
+        a_payload_that_its_record_carries_is_read_like_any_other,
+    ),
     ("a dropped body is gone", a_dropped_body_is_gone),
     ("totals count what is ended and kept", totals_count_what_is_ended_and_kept),
     ("a reopened store has kept everything", a_reopened_store_has_kept_everything),
@@ -186,6 +190,35 @@ fn bodies_come_back_in_any_range(subject: &mut Subject<'_>) {
         let other = BodyRef { seq: 1, ..name };
         assert_eq!(store.body(story.id(), other, 0, 10).expect("works"), None);
     }
+}
+
+fn a_payload_that_its_record_carries_is_read_like_any_other(subject: &mut Subject<'_>) {
+    let carrying = |number| {
+        let mut story = job(number);
+        std::sync::Arc::make_mut(&mut story.spec).carried = Carried::of(&story.payload);
+        story
+    };
+    let (mut running, mut ended) = (carrying(1), carrying(2).live(&*subject.store));
+    running.create(&*subject.store);
+    running.start(&*subject.store);
+    for _ in 0..2 {
+        let store = &*subject.store;
+        for story in [&running, &ended] {
+            let (name, payload) = (story.spec.payload, &story.payload);
+            for (offset, limit) in [(0, payload.len()), (0, 99), (1, 3), (payload.len(), 5), (99, 9)] {
+                let found = store.body(story.id(), name, offset as u64, limit).expect("works").expect("it is there");
+                let from = offset.min(payload.len());
+                assert_eq!(found, payload[from..payload.len().min(from + limit)], "from {offset}");
+            }
+            assert_eq!(store.body(story.id(), BodyRef { seq: 1, ..name }, 0, 9).expect("works"), None);
+        }
+        if !subject.reopen() {
+            break;
+        }
+    }
+    subject.store.forget(&[ended.id()]).expect("works");
+    ended.head = None;
+    assert_eq!(read(&*subject.store, &ended, ended.spec.payload), None);
 }
 
 fn a_dropped_body_is_gone(subject: &mut Subject<'_>) {

@@ -8,8 +8,8 @@ use bytes::Bytes;
 
 use super::super::{Change, JobChange, Store};
 use crate::job::{
-    Body, BodyRef, ClaimNo, Class, Completion, End, Entry, Failure, Head, Job, JobId, Key, Millis, Part, Position,
-    Progress, Spec, Timestamp, Trail, machine,
+    Body, BodyRef, Carried, ClaimNo, Class, Completion, End, Entry, Failure, Head, Job, JobId, Key, Millis, Part,
+    Position, Progress, Spec, Timestamp, Trail, machine,
 };
 
 /// A job as it should stand.
@@ -38,6 +38,7 @@ pub fn job_with(number: u64, change: impl FnOnce(&mut Spec)) -> Story {
         job_type: "echo".into(),
         owner: "local".into(),
         payload: BodyRef::of(Part::Payload, 0, &payload),
+        carried: Carried::default(),
         priority: 0,
         max_attempts: 5,
         created_at,

@@ -13,7 +13,7 @@ use bytes::{Bytes, BytesMut};
 use super::super::Error;
 use super::{Sled, Trees, blocks, failure, keys, refusal};
 use crate::fault::{self, Point};
-use crate::job::{BODY_SMALL_MAX, BodyRef, JobId, Part};
+use crate::job::{BODY_SMALL_MAX, BodyRef, CARRIED_MAX, JobId, Part};
 
 /// The folder of large bodies, in the store's directory.
 pub const FOLDER: &str = "bodies";
@@ -123,6 +123,13 @@ impl Sled {
     ) -> Result<Option<Bytes>, Error> {
         let offset = offset.min(name.len);
         let length = usize::try_from(name.len - offset).unwrap_or(usize::MAX).min(limit);
+        if name.part == Part::Payload
+            && name.len <= CARRIED_MAX as u64
+            && let Some(carried) = self.read_carried(trees, job, name)?
+        {
+            let from = usize::try_from(offset).unwrap_or(usize::MAX).min(carried.len());
+            return Ok(Some(carried.slice(from..from + length)));
+        }
         let found = if is_small(name) {
             let found = self.read_range(trees, job, name, offset, length)?;
             let shown = self.shown();
@@ -143,6 +150,12 @@ impl Sled {
             }
             Some(_) | None => Ok(found),
         }
+    }
+
+    /// A payload that its job's record carries.
+    fn read_carried(&self, trees: &Trees, job: JobId, name: BodyRef) -> Result<Option<Bytes>, Error> {
+        let head = self.read_job(trees, job)?;
+        Ok(head.and_then(|head| head.job.spec.carried.bytes(name).cloned()))
     }
 
     /// A part of a large body. What is wrong with its file is no matter of the store: only its readers are the worse.

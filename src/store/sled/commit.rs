@@ -13,10 +13,11 @@ use bytes::Bytes;
 use super::super::chunk::{Chunks, Item};
 use super::super::codec::{self, Kind, Row};
 use super::super::{CellChange, Change, Conflict, Error, JobChange};
+use super::ends::Ends;
 use super::shown::InFlight;
 use super::writer::{Piles, Writer};
 use super::{Sled, Trees, failure, keys};
-use crate::job::{BODY_SMALL_MAX, BodyRef, Job, JobId, Position, Status, Trail};
+use crate::job::{BODY_SMALL_MAX, BodyRef, Job, JobId, Part, Position, Trail};
 
 /// How a job stands after the changes of the group so far.
 struct Standing {
@@ -34,6 +35,7 @@ struct Group<'a> {
     cells: HashMap<&'a str, Option<&'a Bytes>>,
     piles: Piles,
     chunks: Chunks,
+    ends: Ends,
     in_flight: InFlight,
     /// Files of bodies that no record names any more, to be removed after the sync.
     dropped_files: Vec<(JobId, BodyRef)>,
@@ -94,6 +96,7 @@ impl<'a> Group<'a> {
             cells: HashMap::new(),
             piles: Piles::default(),
             chunks: Chunks::default(),
+            ends: Ends::default(),
             in_flight: InFlight::default(),
             dropped_files: Vec::new(),
             types_changed: HashSet::new(),
@@ -225,6 +228,9 @@ impl<'a> Group<'a> {
         for body in &change.bodies {
             let Some(bytes) = &body.bytes else { continue };
             let name = body.name;
+            if name.part == Part::Payload && change.after.spec.carried.bytes(name).is_some() {
+                continue;
+            }
             if name.len > BODY_SMALL_MAX as u64 {
                 // Not brought before, as it should have been: it costs the group the time, and is as safe.
                 self.store.write_body_file(id, name, bytes)?;
@@ -275,7 +281,7 @@ impl<'a> Group<'a> {
                 self.piles.live.remove(&key);
             }
             let number = self.writer.type_row(&job.spec.job_type).number;
-            self.piles.index.put(&end_row(number, job), IVec::default());
+            self.ends.add(number, job);
         }
         if !was_ended || was_dead != job.is_dead_letter() {
             self.piles.index.put(&keys::owned(&job.spec.owner, job.id()), owner_row(job));
@@ -306,6 +312,7 @@ impl<'a> Group<'a> {
         for (first, chunk) in self.chunks.finish() {
             self.piles.events.put(&keys::chunk(first), chunk);
         }
+        self.ends.put(&mut self.piles.index);
         self.store.shown().in_flight = Some(self.in_flight);
         self.store.write_through(self.trees, &self.piles, || Change::steps(changes))?;
         {
@@ -328,11 +335,6 @@ impl<'a> Group<'a> {
 pub fn key_row(job: &Job) -> Option<keys::KeyRow> {
     let spec = &job.spec;
     spec.key.as_ref().map(|key| keys::key(&spec.owner, &spec.job_type, &key.text))
-}
-
-/// The row of an ended job's end, with the number of its type.
-pub fn end_row(number: keys::TypeNumber, job: &Job) -> keys::EndRow {
-    keys::ended(number, job.status() == Status::Failed, job.finished_at.unwrap_or(job.updated_at), job.id())
 }
 
 /// What an ended job's row among those of its owner says.

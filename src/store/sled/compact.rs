@@ -20,7 +20,7 @@ use rustix::fs::{CWD, RenameFlags, renameat_with};
 use super::super::{Bounds, Durability, Error, Store};
 use super::body::{FOLDER, file_named};
 use super::make::{self, Apart, beside};
-use super::{Options, Sled, Trees, failure, files, keys, open, refusal, settle};
+use super::{Options, Sled, Trees, failure, files, format, keys, open, refusal, settle};
 use crate::fault::{self, Point};
 
 /// Bytes of keys and values that are written at once.
@@ -45,7 +45,7 @@ pub fn compact(dir: &Path) -> Result<Compacted, Error> {
     if open::is_absent(dir)? {
         return Err(Error::Unavailable(format!("there is no store at {}", dir.display())));
     }
-    open::check_marker(dir)?;
+    format::check_marker(dir)?;
     // The old store's lock is held until it is gone: it keeps everybody out of the new one as well, because who waits for
     // it looks again where it is.
     let lock = open::lock(dir)?;

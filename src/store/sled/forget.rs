@@ -7,7 +7,7 @@ use std::collections::{BTreeMap, HashSet};
 
 use super::super::Error;
 use super::super::chunk::Chunk;
-use super::commit::{end_row, key_row};
+use super::commit::key_row;
 use super::writer::{Piles, Writer};
 use super::{Sled, Trees, failure, keys, read};
 use crate::fault::{self, Breach, Point, Step, Steps};
@@ -25,16 +25,19 @@ impl Sled {
         let mut piles = Piles::default();
         let mut changed = HashSet::new();
         let mut positions = Vec::new();
+        let mut ended = Vec::with_capacity(leaving.len());
         for (id, head) in &leaving {
             positions.extend(self.positions(trees, *id, head)?);
             let row = writer.type_row(&head.job.spec.job_type);
             row.kept.remove(&head.job);
-            remove_rows(row.number, head, &mut piles);
+            remove_rows(head, &mut piles);
+            ended.push((row.number, head));
             changed.insert(head.job.spec.job_type.clone());
         }
         positions.sort_unstable();
         let old_floor = writer.floor;
         writer.floor = writer.floor.max(positions.last().copied().unwrap_or(Position::ZERO).next());
+        self.remove_ends(trees, ended.into_iter(), &mut piles.index)?;
         self.thin_out(trees, &positions, &leaving, &mut piles)?;
         writer.put_types(&changed, &mut piles);
         {
@@ -94,12 +97,11 @@ impl Sled {
     }
 }
 
-/// Everything of the job outside the log.
-fn remove_rows(number: keys::TypeNumber, head: &Head, piles: &mut Piles) {
+/// Everything of the job outside the log that it shares with no other.
+fn remove_rows(head: &Head, piles: &mut Piles) {
     let job = &head.job;
     let id = job.id();
     piles.jobs.remove(&keys::job(id));
-    piles.index.remove(&end_row(number, job));
     piles.index.remove(&keys::owned(&job.spec.owner, id));
     if job.is_dead_letter() {
         piles.index.remove(&keys::dead(id));
@@ -107,7 +109,7 @@ fn remove_rows(number: keys::TypeNumber, head: &Head, piles: &mut Piles) {
     if let Some(row) = key_row(job) {
         piles.keys.remove(&row);
     }
-    for name in job.bodies().filter(|name| name.len <= BODY_SMALL_MAX as u64) {
+    for name in job.bodies_beside().filter(|name| name.len <= BODY_SMALL_MAX as u64) {
         (0..keys::pieces(name.len)).for_each(|number| piles.bodies.remove(&keys::piece(id, name, number)));
     }
     (0..head.trail.blocks).for_each(|number| piles.bodies.remove(&keys::block(id, number)));

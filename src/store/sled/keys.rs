@@ -102,7 +102,7 @@ pub fn key(owner: &str, job_type: &str, key: &str) -> KeyRow {
 
 /// `index`, first family: ended jobs of an owner by age. A checksum stands for the owner; whoever reads compares.
 pub const BY_OWNER: u8 = 1;
-/// `index`, second family: ended jobs of a type by the time of their end, failed ones apart.
+/// `index`, second family: ended jobs of a type by the time of their end, failed ones apart; see `ends`.
 pub const BY_END: u8 = 2;
 /// `index`, third family: dead letters by age.
 pub const BY_DEATH: u8 = 3;
@@ -125,11 +125,13 @@ pub fn owned(owner_name: &str, id: JobId) -> [u8; 21] {
 /// The number of a job type within a store; given once, with its first ended job.
 pub type TypeNumber = u32;
 
-/// The row of the end of a job.
+/// What rows of ends begin with: type, failed ones apart, and time.
+pub type SharedEnd = [u8; 14];
+/// A row of ends: that, and a job.
 pub type EndRow = [u8; 30];
 
 /// The beginning of the rows of jobs of a type that ended at that time.
-pub fn end(number: TypeNumber, failed: bool, at: Timestamp) -> [u8; 14] {
+pub fn end(number: TypeNumber, failed: bool, at: Timestamp) -> SharedEnd {
     let mut row = [BY_END; 14];
     row[1..5].copy_from_slice(&number.to_be_bytes());
     row[5] = u8::from(failed);
@@ -145,10 +147,10 @@ pub fn end_time(row: &[u8]) -> Option<Timestamp> {
     Some(Timestamp((at ^ (1 << 63)).cast_signed()))
 }
 
-/// The row of the end of a job of the type with that number.
-pub fn ended(number: TypeNumber, failed: bool, at: Timestamp, id: JobId) -> EndRow {
+/// The row of ends that begins so, with this job first.
+pub fn ended(shared: SharedEnd, id: JobId) -> EndRow {
     let mut row = [0; 30];
-    row[..14].copy_from_slice(&end(number, failed, at));
+    row[..14].copy_from_slice(&shared);
     row[14..].copy_from_slice(&job(id));
     row
 }

@@ -10,7 +10,7 @@ use super::super::codec::{self, Kind};
 use super::super::{Bounds, Error};
 use super::body::FOLDER;
 use super::reached::{Extent, Reached};
-use super::{contained, failure, files, keys, open, refusal, segments};
+use super::{contained, failure, files, format, keys, open, refusal, segments};
 use crate::job::{Epoch, Position};
 
 /// A store that is being restored.
@@ -43,7 +43,7 @@ pub fn empty(new: &Path, epoch: Epoch) -> Result<(), Error> {
             db.open_tree(tree).map_err(failure)?;
         }
         let cells = db.open_tree("cells").map_err(failure)?;
-        cells.insert(keys::FORMAT, codec::encode(Kind::Own, &open::FORMAT)).map_err(failure)?;
+        cells.insert(keys::FORMAT, codec::encode(Kind::Own, &format::FORMAT)).map_err(failure)?;
         cells.insert(keys::EPOCH, codec::encode(Kind::Own, &epoch)).map_err(failure)?;
         db.flush().map_err(failure)?;
         drop((db, cells));
@@ -51,7 +51,7 @@ pub fn empty(new: &Path, epoch: Epoch) -> Result<(), Error> {
         let bounds = Bounds { epoch, floor: Position(1), last: Position::ZERO };
         Reached::anew(new, &Extent::of(&bounds, &data)).map(drop).map_err(refusal(what()))
     })?;
-    fs::write(new.join(open::MARKER), open::marker()).map_err(refusal(what()))
+    fs::write(new.join(format::MARKER), format::marker()).map_err(refusal(what()))
 }
 
 /// A folder beside a store's place, locked, being filled. Removed with all that was made for it unless it is moved in.

@@ -17,16 +17,12 @@ use super::reached::{Extent, Reached, Standing};
 use super::shown::Shown;
 use super::writer::{TypeRow, Writer};
 use super::{
-    BeforeSync, Options, Sled, Trees, contained, failure, files, keys, make, reached, read, refusal, segments, settle,
-    verify,
+    BeforeSync, Options, Sled, Trees, contained, failure, files, format, keys, make, reached, read, refusal, segments,
+    settle, verify,
 };
 use crate::fault::{self, Breach, Point};
 use crate::job::{BODY_SMALL_MAX, Epoch, Job, Position};
 
-/// The layout of records and keys; another one is refused.
-pub const FORMAT: u32 = 1;
-/// The file that says what the directory is.
-pub const MARKER: &str = "FORMAT";
 /// The file whose lock keeps others out; it says who has it.
 const LOCK: &str = "LOCK";
 /// How long a lock that somebody else has is waited for: a killed process gives it up a moment later.
@@ -43,7 +39,7 @@ pub fn open(options: &Options, before_sync: Option<BeforeSync>) -> Result<Sled, 
     {
         return Err(error);
     }
-    check_marker(dir)?;
+    format::check_marker(dir)?;
     let store = open_held(options, before_sync, lock(dir)?)?;
     settle::clear(dir);
     Ok(store)
@@ -56,6 +52,7 @@ pub fn open_held(options: &Options, before_sync: Option<BeforeSync>, lock: File)
     let ready = contained(|| {
         store.with_trees(|trees| {
             store.settle_doubts(trees, &doubts)?;
+            format::upgrade(dir, trees)?;
             store.sweep(trees)
         })
     });
@@ -70,7 +67,7 @@ pub fn open_as_it_is(options: &Options) -> Result<(Sled, Doubts), Error> {
     if is_absent(&options.dir)? {
         return Err(Error::Unavailable(format!("there is no store at {}", options.dir.display())));
     }
-    check_marker(&options.dir)?;
+    format::check_marker(&options.dir)?;
     open_locked(options, None, lock(&options.dir)?)
 }
 
@@ -117,30 +114,6 @@ pub fn is_absent(dir: &Path) -> Result<bool, Error> {
         Ok(mut entries) => Ok(entries.next().is_none()),
         Err(error) if error.kind() == std::io::ErrorKind::NotFound => Ok(true),
         Err(error) => Err(refusal(format!("cannot look at {}", dir.display()))(error)),
-    }
-}
-
-pub fn marker() -> String {
-    format!("longhaul store, format {FORMAT}\n")
-}
-
-pub fn check_marker(dir: &Path) -> Result<(), Error> {
-    let corrupt = |why: String| Error::Corrupt { at: dir.display().to_string(), why };
-    match fs::read(dir.join(MARKER)) {
-        Ok(bytes) if bytes == marker().as_bytes() => Ok(()),
-        Ok(bytes) => {
-            let text = String::from_utf8_lossy(&bytes);
-            let found = text.lines().next().unwrap_or_default().chars().take(80).collect::<String>();
-            Err(corrupt(format!(
-                "its {MARKER} says {found:?}, and this longhaul reads format {FORMAT} only. Use the longhaul that wrote it, \
-                 or its `backup` and this one's `restore`"
-            )))
-        }
-        Err(error) if error.kind() == std::io::ErrorKind::NotFound => Err(corrupt(format!(
-            "it is not empty, and no store of longhaul: there is no {MARKER} file. Name another data directory, or put it \
-             back from a backup"
-        ))),
-        Err(error) => Err(refusal(format!("cannot read {}", dir.join(MARKER).display()))(error)),
     }
 }
 
@@ -269,9 +242,7 @@ fn own<T: bincode::Decode<()>>(trees: &Trees, name: &[u8]) -> Result<Option<T>, 
 fn assemble(options: &Options, trees: Trees, lock: File, before_sync: Option<BeforeSync>) -> Result<Sled, Error> {
     let absent = |what: &str| Error::Corrupt { at: format!("the cell {what}"), why: "it is missing".into() };
     let format: u32 = own(&trees, keys::FORMAT)?.ok_or_else(|| absent("format"))?;
-    if format != FORMAT {
-        return Err(Error::Corrupt { at: "the cell format".into(), why: format!("it says {format}, not {FORMAT}") });
-    }
+    format::check_cell(format)?;
     let epoch: Epoch = own(&trees, keys::EPOCH)?.ok_or_else(|| absent("epoch"))?;
     let (floor, mut last) = own::<(u64, u64)>(&trees, keys::STANDING)?.unwrap_or((1, 0));
     if let Some((key, bytes)) = trees.events.last().map_err(failure)? {

@@ -13,7 +13,7 @@ use super::super::chunk::Chunk;
 use super::super::codec::{self, Kind, Row};
 use super::super::{Error, Listing, Query, SCAN_MAX};
 use super::{Sled, Trees, failure, keys};
-use crate::job::{Head, JobId, Logged, Position, Timestamp};
+use crate::job::{Head, JobId, Logged, Position};
 
 /// A record, with its place in case it is damaged.
 pub fn head(id: JobId, bytes: &[u8]) -> Result<Head, Error> {
@@ -93,30 +93,6 @@ impl Sled {
         self.count(found.len().max(1));
         self.shown().cells(prefix, &mut found);
         Ok(found.into_iter().collect())
-    }
-
-    pub(super) fn read_ends(
-        &self,
-        trees: &Trees,
-        number: keys::TypeNumber,
-        failed: bool,
-        before: Timestamp,
-        limit: usize,
-    ) -> Result<Vec<(Timestamp, JobId)>, Error> {
-        let mut ends = Vec::new();
-        let from = keys::end(number, failed, Timestamp(i64::MIN));
-        let rows = trees.index.range(from..keys::end(number, failed, before));
-        for row in rows.take(limit) {
-            let (key, _) = row.map_err(failure)?;
-            let id = id_in("index", &key, keys::row_id(&key))?;
-            // One that ends with the commit in flight has not ended yet.
-            let unfinished = |head: Option<Arc<Head>>| head.is_none_or(|head| !head.job.status().is_terminal());
-            if !self.shown().head_before(id).is_some_and(unfinished) {
-                ends.push((keys::end_time(&key).unwrap_or_default(), id));
-            }
-        }
-        self.count(ends.len().max(1));
-        Ok(ends)
     }
 }
 

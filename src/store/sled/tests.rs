@@ -1,5 +1,6 @@
 //! What only the store on disk promises: its budget of operations, what it leaves in its directory, and how it opens.
 
+mod ends;
 mod large;
 
 use std::fs;
@@ -11,7 +12,7 @@ use bytes::Bytes;
 use super::super::conformance::story::{Story, body, commit_one, job, job_with, key};
 use super::super::{Change, Durability, Error, Query, Store};
 use super::{Options, Sled, body as files_of_bodies};
-use crate::job::{BODY_SMALL_MAX, Body, BodyRef, Entry, JobId, Part, Position, Progress};
+use crate::job::{BODY_SMALL_MAX, Body, BodyRef, Carried, Entry, JobId, Part, Position, Progress};
 
 /// A store in a directory that ends with the test.
 struct Place(tempfile::TempDir);
@@ -85,6 +86,22 @@ fn a_submit_costs_two_operations_and_a_share_of_a_chunk() {
     assert!(chunks <= 4, "128 small entries need {chunks} chunks");
     let keyed = operations(&store, |store| assert!(store.commit(&group(1_000, true)).is_ok()));
     assert!(keyed <= 4 * 128 + 2 * chunks, "a key costs a look and a row: {keyed}");
+}
+
+#[test]
+fn a_submit_whose_record_carries_its_payload_costs_one_operation_and_a_share_of_a_chunk() {
+    let place = Place::new();
+    let store = place.open();
+    store.live().expect("works");
+    let mut made = |n: u64| {
+        let mut story = job(n);
+        Arc::make_mut(&mut story.spec).carried = Carried::of(&story.payload);
+        creation(&mut story)
+    };
+    let group: Vec<Change> = (1..129).map(&mut made).collect();
+    let cost = operations(&store, |store| assert!(store.commit(&group).is_ok()));
+    let chunks = store.with_trees(|trees| Ok(trees.events.iter().count() as u64)).expect("works");
+    assert_eq!(cost, 128 + chunks);
 }
 
 #[test]

@@ -94,12 +94,15 @@ class Tap:
     def understand(self) -> None:
         headers = {name.decode(): value.decode() for name, value in self.request.headers}
         body = json.loads(self.asking) if self.asking and self.request.target == b"/mcp" else {}
-        envelope = (body.get("params") or {}).get("_meta", {}).get(ENVELOPE)
+        # In 2025-03-26 it may be several at once.
+        batch = body if isinstance(body, list) else [body]
+        envelope = (batch[0].get("params") or {}).get("_meta", {}).get(ENVELOPE)
         self.session = None if envelope else headers.get("mcp-session-id")
         self.revision = envelope or self.seen.revisions.get(self.session, "2025-11-25")
-        if "method" in body and "id" in body:
-            is_task = self.session and body["method"] == "tools/call" and "task" in body["params"]
-            self.seen.asked[self.session, body["id"]] = body["method"] + (" as a task" if is_task else "")
+        for asked in batch:
+            if "method" in asked and "id" in asked:
+                is_task = self.session and asked["method"] == "tools/call" and "task" in asked["params"]
+                self.seen.asked[self.session, asked["id"]] = asked["method"] + (" as a task" if is_task else "")
 
     def answered(self, data: bytes) -> None:
         self.down.receive_data(data)
@@ -119,7 +122,9 @@ class Tap:
                         self.part(part)
             elif isinstance(event, h11.EndOfMessage):
                 if self.kind.startswith("application/json") and self.text:
-                    self.message(json.loads(self.text))
+                    answer = json.loads(self.text)
+                    for message in answer if isinstance(answer, list) else [answer]:
+                        self.message(message)
                 self.next()
 
     def part(self, part: bytes) -> None:

@@ -66,7 +66,18 @@ export async function handles(it) {
   assert.deepEqual(await structured(it, "quick", { a: 2, b: 3 }), { sum: 5 });
   it.ok("result", "inline against its schema, and in ranges by get_job");
 
-  const wrong = await it.call("quick", { a: "two", b: 3 });
+  await mistakes(it);
+}
+
+/** Before 2025-11-25 the client was told, and not its model. */
+export async function mistakes(it) {
+  const call = it.call("quick", { a: "two", b: 3 });
+  if (it.isOld) {
+    await assert.rejects(call, (error) => error.code === -32602 && error.message.includes("/a"));
+    it.ok("start", "wrong arguments are an error that names them");
+    return;
+  }
+  const wrong = await call;
   assert.ok(wrong.isError && wrong.content[0].text.includes("/a"), JSON.stringify(wrong));
   it.ok("start", "wrong arguments are told to the model");
 }
@@ -88,7 +99,10 @@ export async function cancels(it) {
   assert.equal(canceled.jobs[0].status, "canceled", JSON.stringify(canceled));
   await ended(jobId, "job.canceled");
   it.ok("cancel", "cancel_job stops a job, and its waiters hear");
+  await aborts(it);
+}
 
+export async function aborts(it) {
   const stop = new AbortController();
   const options = { signal: stop.signal, onprogress: () => stop.abort("enough") };
   await assert.rejects(it.call("slow", { label: "abort", steps: 10_000 }, options));

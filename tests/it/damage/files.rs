@@ -19,10 +19,10 @@ const TABLE: &[Case] = &[
     ("nothing", |_| (), Outcome::Whole, ""),
     // The file that says what the directory is.
     ("FORMAT is missing", |dir| remove(dir, "FORMAT"), Outcome::Refused, "no store of longhaul"),
-    ("FORMAT is empty", |dir| empty(dir, "FORMAT"), Outcome::Refused, "reads format 1 only"),
-    ("FORMAT is garbage", |dir| put(dir, "FORMAT", &[0xff; 300]), Outcome::Refused, "reads format 1 only"),
+    ("FORMAT is empty", |dir| empty(dir, "FORMAT"), Outcome::Refused, "reads formats 1 to 2 only"),
+    ("FORMAT is garbage", |dir| put(dir, "FORMAT", &[0xff; 300]), Outcome::Refused, "reads formats 1 to 2 only"),
     ("format 0", |dir| put(dir, "FORMAT", b"longhaul store, format 0\n"), Outcome::Refused, "format 0"),
-    ("format 2", |dir| put(dir, "FORMAT", b"longhaul store, format 2\n"), Outcome::Refused, "longhaul that wrote it"),
+    ("format 3", |dir| put(dir, "FORMAT", b"longhaul store, format 3\n"), Outcome::Refused, "longhaul that wrote it"),
     // The lock says who has it, and that is all.
     ("LOCK is missing", |dir| remove(dir, "LOCK"), Outcome::Whole, ""),
     ("LOCK is empty", |dir| empty(dir, "LOCK"), Outcome::Whole, ""),
@@ -179,8 +179,8 @@ fn a_read_only_directory_is_refused_in_one_line() {
 #[test]
 fn a_directory_of_another_format_is_refused_by_verify_too() {
     let place = base().copy();
-    put(&store(place.path()), "FORMAT", b"longhaul store, format 2\n");
+    put(&store(place.path()), "FORMAT", b"longhaul store, format 3\n");
     let end = served::verify(place.path());
     assert_eq!(end.code, Some(6), "{end:?}");
-    assert!(end.said.contains("format 2") && end.said.contains("longhaul that wrote it"), "{end:?}");
+    assert!(end.said.contains("format 3") && end.said.contains("longhaul that wrote it"), "{end:?}");
 }

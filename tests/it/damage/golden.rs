@@ -16,7 +16,7 @@ use super::told::{STILL, Told, serve, store};
 use crate::support::Client;
 
 /// Formats that this longhaul must open.
-const FORMATS: &[u32] = &[1];
+const FORMATS: &[u32] = &[1, 2];
 
 fn data(name: &str) -> PathBuf {
     Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/data").join(name)
@@ -147,8 +147,12 @@ fn each_released_format_opens_and_holds_what_was_put_in() {
         let told: Value = serde_json::from_str(&told).expect("JSON");
         let verified = served::verify(place.path());
         assert_eq!(verified.code, Some(0), "format {format}: {verified:?}");
+        let marker = || fs::read_to_string(store(place.path()).join("FORMAT")).expect("readable");
+        assert!(marker().ends_with(&format!(" {format}\n")), "who only looks changes nothing");
         let served = serve(place.path());
         let ids: Vec<String> = told["jobs"].as_object().expect("jobs").keys().cloned().collect();
+        let newest = FORMATS.last().expect("one");
+        assert!(marker().ends_with(&format!(" {newest}\n")), "an older longhaul must not open it from here on");
         let now = Told::by(&served.client, &ids).expect("it answers");
         let epoch = told["epoch"].as_str().expect("an epoch");
         assert_eq!(as_json(&now, epoch), told, "format {format}");

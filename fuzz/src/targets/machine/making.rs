@@ -3,8 +3,8 @@
 use std::sync::Arc;
 
 use longhaul::job::{
-    Action, Answer, Asking, BodyRef, ClaimNo, Class, Command, Completion, End, Entry, Failing, Failure, Job, JobId,
-    Json, Key, Millis, OnInterrupt, Part, Progress, RetryPolicy, Rules, Spec, Throttle, Timestamp,
+    Action, Answer, Asking, BodyRef, Carried, ClaimNo, Class, Command, Completion, End, Entry, Failing, Failure, Job,
+    JobId, Json, Key, Millis, OnInterrupt, Part, Progress, RetryPolicy, Rules, Spec, Throttle, Timestamp,
 };
 
 use super::super::pieces::Pieces;
@@ -48,6 +48,7 @@ pub fn spec(pieces: &mut Pieces<'_>, now: Timestamp) -> Spec {
         job_type: "echo".into(),
         owner: "local".into(),
         payload: body(pieces, Part::Payload),
+        carried: Carried::default(),
         priority: pieces.byte().cast_signed(),
         max_attempts: number(pieces),
         created_at: now,

@@ -24,6 +24,7 @@ use super::envelope::Secret;
 use super::record::{Key, Live, Record};
 use super::{WEBHOOKS_ALL_MAX, WEBHOOKS_MAX, Webhooks, envelope, outcome};
 use crate::events::Scope;
+use crate::job::json::wrong;
 use crate::job::{Millis, Timestamp};
 use crate::net::{ATTEMPT_MAX, Post, Target};
 use crate::service::{Refused, Viewer};
@@ -57,7 +58,7 @@ fn refuse(text: impl Into<String>) -> Error {
 fn to<'a>(asked: &Asked<'a>) -> Result<To<'a>, Error> {
     let delivery = asked.delivery.filter(|raw| rpc::is_object(raw));
     let raw = delivery.ok_or_else(|| refuse("params.delivery must be an object"))?;
-    serde_json::from_str(raw.get()).map_err(|why| refuse(format!("params.delivery: {why}")))
+    serde_json::from_str(raw.get()).map_err(|why| refuse(wrong("params.delivery", raw.get(), &why)))
 }
 
 /// What the subscription is told apart by, and where it leads.

@@ -5,8 +5,8 @@ use std::fs::File;
 use super::super::super::Error;
 use super::super::super::codec::{self, Kind};
 use super::super::body::{FOLDER, file_name};
-use super::super::commit::{end_row, key_row, owner_row};
-use super::super::{blocks, failure, keys, refusal};
+use super::super::commit::{key_row, owner_row};
+use super::super::{blocks, ends, failure, keys, refusal};
 use super::{Files, Inquiry, hex, words};
 use crate::job::{BODY_SMALL_MAX, BodyRef, Head, Job, JobId, Logged, Position, machine};
 
@@ -46,8 +46,8 @@ impl Inquiry<'_> {
             self.report.complain(&at, "it is kept twice, as ended and as unfinished");
         }
         self.check_entries(&at, head)?;
-        for name in job.bodies() {
-            self.report.bodies += 1;
+        self.report.bodies += job.bodies().count() as u64;
+        for name in job.bodies_beside() {
             if let Some(why) = self.body_fault(id, name)? {
                 self.report.complain(format!("{:?} {:#x} of job {id}", name.part, name.seq), why);
             }
@@ -150,9 +150,9 @@ impl Inquiry<'_> {
             }
             // A type without a number is complained about with the cells.
             if let Some(number) = self.numbers.get(&job.spec.job_type) {
-                let end = end_row(*number, job);
-                if !self.trees.index.contains_key(end).map_err(failure)? {
-                    self.report.complain(at, format!("its index row {} (by end) is missing", hex(&end)));
+                let shared = ends::shared(*number, job);
+                if !ends::is_in(self.trees, shared, id)? {
+                    self.report.complain(at, format!("its index row {} (by end) is missing", hex(&shared)));
                 }
             }
             let dead = keys::dead(id);

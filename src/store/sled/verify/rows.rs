@@ -3,12 +3,12 @@
 use std::collections::HashSet;
 use std::fs;
 
-use super::super::super::codec::{self, Kind};
+use super::super::super::codec::{self, Damage, Kind};
 use super::super::super::{Error, Kept};
 use super::super::body::{FOLDER, file_named, is_unfinished};
-use super::super::commit::{end_row, key_row};
+use super::super::commit::key_row;
 use super::super::writer::TypeRow;
-use super::super::{failure, keys, refusal};
+use super::super::{ends, failure, keys, refusal};
 use super::sums::Sum;
 use super::{Inquiry, hex, words};
 use crate::job::{BODY_SMALL_MAX, Job, JobId};
@@ -19,7 +19,11 @@ impl Inquiry<'_> {
         let (mut index, mut named) = (Sum::default(), Sum::default());
         for row in &self.trees.index {
             let (key, value) = row.map_err(failure)?;
-            index.add(&key, &value);
+            match ends_of(&key, &value) {
+                Some(Ok(jobs)) => jobs.into_iter().for_each(|job| index.add(&end_row(&key, job), b"")),
+                // What is no record leaves the sums apart.
+                Some(Err(_)) | None => index.add(&key, &value),
+            }
         }
         for row in &self.trees.keys {
             let (key, value) = row.map_err(failure)?;
@@ -38,20 +42,34 @@ impl Inquiry<'_> {
     /// Walks `index`: no row without its job.
     fn walk_index(&mut self) -> Result<(), Error> {
         for row in &self.trees.index {
-            let (key, _) = row.map_err(failure)?;
-            let at = format!("index row {}", hex(&key));
-            let Some(id) = keys::row_id(&key) else {
-                self.report.complain(at, "it names no job");
-                continue;
-            };
-            match self.known(id)? {
-                None => self.report.complain(at, format!("it names job {id}, which is not kept")),
-                Some(known) => {
-                    let job = &known.head.job;
-                    let number = self.numbers.get(&job.spec.job_type).copied();
-                    if !is_row_of(&key, job, number) {
-                        self.report.complain(at, format!("job {id} has no such row"));
+            let (key, value) = row.map_err(failure)?;
+            match ends_of(&key, &value) {
+                Some(Ok(jobs)) => {
+                    for job in jobs {
+                        self.check_row(&end_row(&key, job))?;
                     }
+                }
+                Some(Err(damage)) => self.report.complain(format!("index row {}", hex(&key)), words(damage)),
+                None => self.check_row(&key)?,
+            }
+        }
+        Ok(())
+    }
+
+    /// The job of the row has it.
+    fn check_row(&mut self, key: &[u8]) -> Result<(), Error> {
+        let at = format!("index row {}", hex(key));
+        let Some(id) = keys::row_id(key) else {
+            self.report.complain(at, "it names no job");
+            return Ok(());
+        };
+        match self.known(id)? {
+            None => self.report.complain(at, format!("it names job {id}, which is not kept")),
+            Some(known) => {
+                let job = &known.head.job;
+                let number = self.numbers.get(&job.spec.job_type).copied();
+                if !is_row_of(key, job, number) {
+                    self.report.complain(at, format!("job {id} has no such row"));
                 }
             }
         }
@@ -102,7 +120,7 @@ impl Inquiry<'_> {
             let is_named = match part {
                 keys::BLOCK => piece == 0 && seq < u64::from(known.head.trail.blocks),
                 part => {
-                    let mut names = known.head.job.bodies();
+                    let mut names = known.head.job.bodies_beside();
                     names.any(|name| keys::part(name.part) == part && name.seq == seq && small(name.len))
                 }
             };
@@ -178,6 +196,16 @@ impl Inquiry<'_> {
     }
 }
 
+/// The jobs of a row of ends; `None` if it is of another family.
+fn ends_of(key: &[u8], value: &[u8]) -> Option<Result<Vec<JobId>, Damage>> {
+    (key.first() == Some(&keys::BY_END)).then(|| ends::jobs(key, value))
+}
+
+/// The row that a job in a row of ends would have alone.
+fn end_row(key: &[u8], job: JobId) -> Vec<u8> {
+    [&key[..size_of::<keys::SharedEnd>()], &keys::job(job)].concat()
+}
+
 /// Whether the job has such a row.
 fn is_row_of(key: &[u8], job: &Job, number: Option<keys::TypeNumber>) -> bool {
     if !job.status().is_terminal() {
@@ -185,7 +213,7 @@ fn is_row_of(key: &[u8], job: &Job, number: Option<keys::TypeNumber>) -> bool {
     }
     match key.first() {
         Some(&keys::BY_OWNER) => key == keys::owned(&job.spec.owner, job.id()),
-        Some(&keys::BY_END) => number.is_some_and(|number| key == end_row(number, job)),
+        Some(&keys::BY_END) => number.is_some_and(|number| key == keys::ended(ends::shared(number, job), job.id())),
         Some(&keys::BY_DEATH) => key == keys::dead(job.id()) && job.is_dead_letter(),
         Some(_) | None => false,
     }

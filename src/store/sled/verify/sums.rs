@@ -5,8 +5,8 @@
 
 use std::hash::{DefaultHasher, Hasher};
 
-use super::super::commit::{end_row, key_row, owner_row};
-use super::super::keys;
+use super::super::commit::{key_row, owner_row};
+use super::super::{ends, keys};
 use crate::job::{BODY_SMALL_MAX, Head, Job, JobId, Position};
 
 /// A number of things, and the sum of their digests.
@@ -38,7 +38,7 @@ impl Sum {
 pub struct Expected {
     /// Positions, and whose entry is there.
     pub log: Sum,
-    /// Rows of `index`.
+    /// Rows of `index`, one of an end for each job.
     pub index: Sum,
     /// Rows of `keys`.
     pub keys: Sum,
@@ -53,7 +53,7 @@ impl Expected {
         positions.iter().for_each(|position| self.log.add_entry(*position, job.id()));
         if job.status().is_terminal() {
             self.index.add(&keys::owned(&job.spec.owner, job.id()), &owner_row(job));
-            number.iter().for_each(|number| self.index.add(&end_row(*number, job), b""));
+            number.iter().for_each(|number| self.index.add(&keys::ended(ends::shared(*number, job), job.id()), b""));
             if job.is_dead_letter() {
                 self.index.add(&keys::dead(job.id()), b"");
             }
@@ -66,7 +66,7 @@ impl Expected {
     }
 
     fn add_bodies(&mut self, job: &Job) {
-        for name in job.bodies().filter(|name| name.len <= BODY_SMALL_MAX as u64) {
+        for name in job.bodies_beside().filter(|name| name.len <= BODY_SMALL_MAX as u64) {
             (0..keys::pieces(name.len)).for_each(|number| self.bodies.add(&keys::piece(job.id(), name, number), b""));
         }
     }

@@ -14,7 +14,7 @@ use super::super::super::verify::{Complaint, Report, verify};
 use super::super::super::{Change, Durability, Error, Store};
 use super::super::body::{FOLDER, file_name};
 use super::super::writer::TypeRow;
-use super::super::{Options, Sled, Trees, commit, keys};
+use super::super::{Options, Sled, Trees, commit, ends, keys};
 use crate::job::{
     BODY_SMALL_MAX, Body, BodyRef, ClaimNo, Class, End, Entry, Failure, JobId, Logged, Part, Position, Progress, Spec,
     Timestamp,
@@ -302,7 +302,7 @@ fn rows_of_the_index_are_looked_at_both_ways() {
     });
     for (row, kind) in [
         (keys::owned("local", job(3).id()).to_vec(), "by owner"),
-        (commit::end_row(0, &Cast::new().dead.head().job).to_vec(), "by end"),
+        (keys::ended(ends::shared(0, &Cast::new().dead.head().job), job(3).id()).to_vec(), "by end"),
         (keys::dead(job(3).id()).to_vec(), "dead letter"),
     ] {
         let cast = Cast::new();
