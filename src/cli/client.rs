@@ -82,7 +82,7 @@ impl Client {
 
     /// The same, known from there: told when nobody answers.
     #[must_use]
-    pub fn as_said_by(mut self, whom: Option<String>) -> Self {
+    pub fn known_from(mut self, whom: Option<String>) -> Self {
         self.said_by = whom;
         self
     }

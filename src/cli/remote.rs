@@ -39,7 +39,7 @@ impl Remote {
             Some(server) => Client::new(server, token)?,
             None => {
                 let Found { url, said_by } = find(&output);
-                Client::new(&url, token)?.as_said_by(said_by)
+                Client::new(&url, token)?.known_from(said_by)
             }
         };
         Ok((client, output))
