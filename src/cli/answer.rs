@@ -10,7 +10,7 @@ use serde_json::value::RawValue;
 
 use super::client::Client;
 use super::failure::{Ending, Failure};
-use super::jobs::check_id;
+use super::jobs::{check_id, state};
 use super::output::Output;
 use super::submit::payload;
 
@@ -60,7 +60,7 @@ pub fn answer(client: &Client, output: &Output, wish: &Wish) -> Result<Ending, F
         output.value(&job)?;
         return Ok(Ending::Done);
     }
-    output.line(&format!("it is {}", job["status"].as_str().unwrap_or("in an unknown state")))?;
+    output.line(&state(&job, &wish.id))?;
     questions(&job).iter().try_for_each(|question| output.line(&format!("it asks {question}")))?;
     Ok(Ending::Done)
 }

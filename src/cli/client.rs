@@ -29,6 +29,8 @@ pub struct Client {
     agent: Agent,
     server: String,
     token: Option<String>,
+    /// Who says that the server is there, if nobody has named it.
+    said_by: Option<String>,
 }
 
 /// A whole answer.
@@ -75,7 +77,22 @@ impl Client {
             // A proxy cannot know what our loopback is.
             config = config.proxy(None);
         }
-        Ok(Self { agent: config.build().new_agent(), server: server.to_owned(), token })
+        Ok(Self { agent: config.build().new_agent(), server: server.to_owned(), token, said_by: None })
+    }
+
+    /// The same, known from there: told when nobody answers.
+    #[must_use]
+    pub fn known_from(mut self, whom: Option<String>) -> Self {
+        self.said_by = whom;
+        self
+    }
+
+    /// The server, as a person is told of it.
+    fn name(&self) -> String {
+        match &self.said_by {
+            Some(whom) => format!("{}, where {whom} says that it is", self.server),
+            None => self.server.clone(),
+        }
     }
 
     /// Asks for something.
@@ -176,7 +193,7 @@ impl Client {
 
     /// The server stopped in the middle of an answer.
     pub fn broke_off(&self, why: &std::io::Error) -> Failure {
-        Failure::Unreachable { server: self.server.clone(), why: format!("it broke off: {why}") }
+        Failure::Unreachable { server: self.name(), why: format!("it broke off: {why}") }
     }
 
     fn sorted(&self, error: &ureq::Error) -> Failure {
@@ -184,8 +201,8 @@ impl Client {
             ureq::Error::BadUri(_) | ureq::Error::Http(_) => {
                 Failure::Usage(format!("{:?} is no URL that can be asked: {error}", self.server))
             }
-            ureq::Error::Io(why) => Failure::Unreachable { server: self.server.clone(), why: why.to_string() },
-            _ => Failure::Unreachable { server: self.server.clone(), why: error.to_string() },
+            ureq::Error::Io(why) => Failure::Unreachable { server: self.name(), why: why.to_string() },
+            _ => Failure::Unreachable { server: self.name(), why: error.to_string() },
         }
     }
 }

@@ -53,7 +53,7 @@ pub struct Filters {
     /// Only this principal's (needs the scope admin)
     #[arg(long)]
     owner: Option<String>,
-    /// Only failed jobs that were not replayed
+    /// Only dead letters: failed jobs that were not replayed
     #[arg(long)]
     dead_lettered: bool,
     /// At most so many, the newest [list: 50; export: all]
@@ -143,11 +143,16 @@ pub fn cancel(client: &Client, output: &Output, id: &str, reason: Option<&str>) 
     if output.json {
         output.value(&job)?;
     } else if answer.status == 202 {
-        output.line("it is being stopped")?;
+        output.line(&format!("{id} is being stopped"))?;
     } else {
-        output.line(&format!("it is {}", job["status"].as_str().unwrap_or("in an unknown state")))?;
+        output.line(&state(&job, id))?;
     }
     Ok(Ending::Done)
+}
+
+/// "ID is canceled".
+pub fn state(job: &Value, id: &str) -> String {
+    format!("{id} is {}", job["status"].as_str().unwrap_or("in an unknown state"))
 }
 
 /// Makes a new job from a failed one, and prints its id.

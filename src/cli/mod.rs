@@ -11,10 +11,12 @@ mod export;
 mod failure;
 mod follow;
 mod jobs;
+mod log;
 mod logging;
 mod output;
 mod parts;
 mod reload;
+mod remote;
 pub mod serve;
 mod settings;
 mod sse;
@@ -28,41 +30,30 @@ use std::path::PathBuf;
 use std::process::ExitCode;
 
 use clap::{Parser, Subcommand};
+use serde_json::json;
 
-use client::Client;
 use failure::{Ending, Failure};
 use output::Output;
+use remote::Remote;
 use settings::Settings;
+
+use crate::config::Complaint;
+
+/// What scripts depend on (contract 9).
+const CODES: &str = "Exit codes: 0 done, 1 the job failed, 2 usage, 3 canceled, 4 server not reachable, 5 refused, 6 store damaged, \
+7 store locked, 8 the disk is full or fails";
 
 /// Jobs that outlive the conversation: durable, resumable tool calls for MCP clients.
 #[derive(Parser)]
-#[command(name = "longhaul", version, propagate_version = true)]
+#[command(name = "longhaul", version, propagate_version = true, after_help = CODES)]
 struct Arguments {
     #[command(subcommand)]
     command: Command,
 }
 
-/// What every client command takes.
-#[derive(clap::Args)]
-struct Remote {
-    /// The server to ask; LONGHAUL_TOKEN holds the token, if it needs one
-    #[arg(long, env = "LONGHAUL_SERVER", default_value = client::SERVER, value_name = "URL")]
-    server: String,
-    /// One JSON value per line instead of text for people
-    #[arg(long)]
-    json: bool,
-}
-
-impl Remote {
-    fn connect(&self) -> Result<(Client, Output), Failure> {
-        let token = std::env::var("LONGHAUL_TOKEN").ok().filter(|token| !token.is_empty());
-        Ok((Client::new(&self.server, token)?, Output::new(self.json)))
-    }
-}
-
 #[derive(Subcommand)]
 enum Command {
-    /// Runs the server until it is told to stop
+    /// Runs the server until it is told to stop; what has no flag is set in the configuration or by LONGHAUL_ variables
     Serve(Settings),
     #[command(flatten)]
     Client(ClientCommand),
@@ -71,6 +62,9 @@ enum Command {
         /// The data directory; without it that of the configuration
         #[arg(long, value_name = "DIR")]
         data_dir: Option<PathBuf>,
+        /// One JSON value instead of text for people
+        #[arg(long)]
+        json: bool,
     },
     /// Makes a store from a backup, where there is none
     Restore(backup::Source),
@@ -118,6 +112,13 @@ enum ClientCommand {
         #[command(flatten)]
         remote: Remote,
     },
+    /// Shows what a job's program has logged: stderr, and what it says by `log` lines
+    Log {
+        #[command(flatten)]
+        wish: log::Wish,
+        #[command(flatten)]
+        remote: Remote,
+    },
     /// Writes jobs with their payloads and results, and if wished their events, as lines of JSON or as CSV
     Export {
         #[command(flatten)]
@@ -149,7 +150,7 @@ enum ClientCommand {
         #[command(flatten)]
         remote: Remote,
     },
-    /// Makes a new job from a failed one and prints its id
+    /// Makes a new job from a dead letter (a failed job that was not replayed before) and prints its id
     Retry {
         /// The failed job
         id: String,
@@ -160,8 +161,14 @@ enum ClientCommand {
 
 #[derive(Subcommand)]
 enum ConfigCommand {
-    /// Tells everything that is wrong with the configuration, or that it is ok
-    Check(Settings),
+    /// Tells everything that is wrong with the configuration or will not work, or that it is ok
+    Check {
+        #[command(flatten)]
+        settings: Settings,
+        /// One JSON value instead of text for people
+        #[arg(long)]
+        json: bool,
+    },
 }
 
 #[derive(Subcommand)]
@@ -187,14 +194,14 @@ pub fn main() -> ExitCode {
             Ok(code) => return code,
             Err(failure) => Err(failure),
         },
-        Command::Config(ConfigCommand::Check(settings)) => check(&settings),
-        Command::Verify { data_dir } => {
+        Command::Config(ConfigCommand::Check { settings, json }) => check(&Output::new(json), &settings),
+        Command::Verify { data_dir, json } => {
             let dir = data_dir.map_or_else(|| Settings::default().read().map(|config| config.data_dir), Ok);
-            dir.and_then(|dir| verify::verify(&Output::new(false), &dir))
+            dir.and_then(|dir| verify::verify(&Output::new(json), &dir))
         }
         Command::Restore(source) => backup::restore(&source),
         Command::Compact(wish) => compact::compact(&wish),
-        Command::Token(TokenCommand::New(wish)) => token::new(&Output::new(false), &wish),
+        Command::Token(TokenCommand::New(wish)) => token::new(&Output::new(wish.json), &wish),
         Command::Client(command) => ask(command),
     };
     match &result {
@@ -230,6 +237,10 @@ fn ask(command: ClientCommand) -> Result<Ending, Failure> {
             let (client, output) = remote.connect()?;
             watch::watch(&client, &output, &ids)
         }
+        ClientCommand::Log { wish, remote } => {
+            let (client, output) = remote.connect()?;
+            log::log(&client, &output, &wish)
+        }
         ClientCommand::Export { wish, remote } => {
             let (client, output) = remote.connect()?;
             export::export(&client, &output, &wish)
@@ -253,10 +264,24 @@ fn ask(command: ClientCommand) -> Result<Ending, Failure> {
     }
 }
 
-fn check(settings: &Settings) -> Result<Ending, Failure> {
-    let config = settings.read()?;
-    let names: Vec<&str> = config.tools.iter().map(|tool| &*tool.tool.name).collect();
-    Output::new(false).line(&format!("ok; tools: {}", names.join(", ")))?;
+/// Whether the configuration is fit to be served with, all of it.
+fn check(output: &Output, settings: &Settings) -> Result<Ending, Failure> {
+    let (tools, complaints) = match settings.judge() {
+        Ok(config) => (config.tools.iter().map(|tool| tool.tool.name.to_string()).collect(), config.doubts),
+        Err(complaints) => (Vec::new(), complaints),
+    };
+    let is_ok = complaints.is_empty();
+    if output.json {
+        let told = complaints
+            .iter()
+            .map(|Complaint { subject, place, message }| json!({ "key": subject, "place": place, "message": message }));
+        output.value(&json!({ "ok": is_ok, "tools": tools, "complaints": told.collect::<Vec<_>>() }))?;
+    }
+    match (is_ok, output.json) {
+        (false, _) => return Err(settings::unfit(&complaints)),
+        (true, false) => output.line(&format!("ok; tools: {}", tools.join(", ")))?,
+        (true, true) => {}
+    }
     Ok(Ending::Done)
 }
 

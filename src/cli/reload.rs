@@ -29,19 +29,37 @@ pub struct Reloaded<'a> {
 }
 
 /// Takes the tools, resources and prompts of this configuration; what is wrong with it is logged, and changes nothing.
-pub fn reload(old: &Config, new: Result<Config, Failure>, parts: &Reloaded<'_>) {
-    let taken = new.map_err(|failure| failure.to_string()).and_then(|new| take(old, new, parts));
+pub fn reload(current: &mut Config, new: Result<Config, Failure>, parts: &Reloaded<'_>) {
+    let taken = new.map_err(|failure| failure.to_string()).and_then(|new| take(current, new, parts));
     match taken {
-        Ok(tools) => tracing::info!(
-            tools,
-            "tools, resources and prompts are now those of the configuration; other settings, tokens among them, are as at start"
-        ),
+        Ok(taken) => {
+            *current = taken;
+            tell_doubts(current);
+            tracing::info!(
+                tools = current.tools.len(),
+                "tools, resources and prompts are now those of the configuration; other settings, tokens among them, are as at start"
+            );
+        }
         Err(why) => tracing::error!("the configuration is not taken, and everything stays as it was: {why}"),
     }
 }
 
-fn take(old: &Config, new: Config, reloaded: &Reloaded<'_>) -> Result<usize, String> {
-    let config = Config { tools: new.tools, resources: new.resources, prompts: new.prompts, ..old.clone() };
+/// Logs what will not work as it is written.
+pub fn tell_doubts(config: &Config) {
+    for doubt in &config.doubts {
+        tracing::warn!("{doubt}");
+    }
+}
+
+fn take(current: &Config, new: Config, reloaded: &Reloaded<'_>) -> Result<Config, String> {
+    // A file that is being written, or that is gone, must not turn a server into a demo.
+    if current.has_tools && !new.has_tools {
+        return Err(
+            "it is missing, empty or has no [tools.NAME]; to serve the demo in place of the tools, restart".into()
+        );
+    }
+    let Config { tools, has_tools, resources, prompts, doubts, .. } = new;
+    let config = Config { tools, has_tools, resources, prompts, doubts, ..current.clone() };
     let catalogue = Arc::new(Catalogue::new(config.tools.iter().map(|tool| tool.tool.clone()).collect())?);
     let handlers = parts::handlers(&config, &catalogue)?;
     let rules = parts::rules(&catalogue);
@@ -50,6 +68,6 @@ fn take(old: &Config, new: Config, reloaded: &Reloaded<'_>) -> Result<usize, Str
     reloaded.roster.store(Arc::new(handlers));
     reloaded.core.configure(rules);
     reloaded.service.set_catalogue(catalogue);
-    reloaded.endpoint.reload(config.resources, config.prompts);
-    Ok(config.tools.len())
+    reloaded.endpoint.reload(config.resources.clone(), config.prompts.clone());
+    Ok(config)
 }

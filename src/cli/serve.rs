@@ -195,6 +195,7 @@ fn start(config: &Config) -> Result<Running, NoStart> {
     if config.durability == store::Durability::Process {
         tracing::warn!("store.durability = \"process\": a power cut may lose what was acknowledged last");
     }
+    reload::tell_doubts(config);
     let clock: Arc<dyn Clock> = Arc::new(System);
     let (told, ended) = mpsc::unbounded_channel();
     let sled = store::sled::Sled::open(&parts::store(config))?;
@@ -255,6 +256,7 @@ async fn serve(config: &Config, mut running: Running, host: &mut dyn Host, hangu
     };
     tokio::spawn(running.published.announcer());
     let http = tokio::spawn(server.run());
+    let mut current = config.clone();
     let fatal = loop {
         tokio::select! {
             _ = interrupt.recv() => break None,
@@ -264,7 +266,8 @@ async fn serve(config: &Config, mut running: Running, host: &mut dyn Host, hangu
             _ = hangup.recv() => {}
         }
         let Running { core, service, roster, metrics, .. } = &running;
-        reload::reload(config, host.reread(), &Reloaded { core, service, roster, metrics, endpoint: &endpoint });
+        let parts = Reloaded { core, service, roster, metrics, endpoint: &endpoint };
+        reload::reload(&mut current, host.reread(), &parts);
     };
     if let Some(fatal) = fatal {
         return died(&running.service, fatal);

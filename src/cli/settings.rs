@@ -7,7 +7,7 @@ use std::path::PathBuf;
 use clap::{Arg, ArgMatches, Command, Error, FromArgMatches};
 
 use super::failure::Failure;
-use crate::config::{self, Config, Row, SERVER, Written};
+use crate::config::{self, Complaint, Config, Row, SERVER, Written};
 
 /// Where settings come from.
 #[derive(Debug, Default, clap::Args)]
@@ -25,17 +25,36 @@ impl Settings {
     /// # Errors
     /// `Usage` with every complaint.
     pub fn read(&self) -> Result<Config, Failure> {
-        let file = config::find(self.config.as_deref()).map_err(|complaint| Failure::Usage(complaint.to_string()))?;
+        self.judge().map_err(|complaints| unfit(&complaints))
+    }
+
+    /// The same, for whoever tells the complaints in a way of their own.
+    ///
+    /// # Errors
+    /// Every complaint.
+    pub fn judge(&self) -> Result<Config, Vec<Complaint>> {
+        config::read(&self.written().map_err(|complaint| vec![complaint])?)
+    }
+
+    /// All that was written.
+    ///
+    /// # Errors
+    /// The file cannot be read.
+    pub fn written(&self) -> Result<Written, Complaint> {
+        let file = config::find(self.config.as_deref())?;
         let ours = |(name, value): (std::ffi::OsString, std::ffi::OsString)| {
             let name = name.into_string().ok().filter(|name| name.starts_with("LONGHAUL_"))?;
             Some((name, value.to_string_lossy().into_owned()))
         };
         let environment = std::env::vars_os().filter_map(ours).collect();
-        config::read(&Written { file, environment, flags: self.flags.0.clone() }).map_err(|complaints| {
-            let lines: Vec<String> = complaints.iter().map(ToString::to_string).collect();
-            Failure::Usage(lines.join("\n"))
-        })
+        Ok(Written { file, environment, flags: self.flags.0.clone(), path: std::env::var_os("PATH") })
     }
+}
+
+/// A line for each complaint.
+pub fn unfit(complaints: &[Complaint]) -> Failure {
+    let lines: Vec<String> = complaints.iter().map(ToString::to_string).collect();
+    Failure::Usage(lines.join("\n"))
 }
 
 /// A flag for each row of the table that has one.

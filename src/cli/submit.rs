@@ -35,8 +35,20 @@ pub struct Wish {
     #[arg(long)]
     key: Option<String>,
     /// Not before so long from now, such as 10s
-    #[arg(long)]
+    #[arg(long, value_name = "DURATION", conflicts_with = "run_at")]
     delay: Option<String>,
+    /// Not before this time, such as 2027-01-31T12:00:00Z
+    #[arg(long, value_name = "TIME")]
+    run_at: Option<String>,
+    /// From -100 to 100: of those that are ready the highest runs first [default: 0]
+    #[arg(long, allow_negative_numbers = true)]
+    priority: Option<i64>,
+    /// Canceled if it has not ended so long from now, such as 1h [default: the tool's expires_in]
+    #[arg(long, value_name = "DURATION")]
+    expires: Option<String>,
+    /// A word to find it by; may be repeated
+    #[arg(long = "tag", value_name = "TAG")]
+    tags: Vec<String>,
 }
 
 /// What the server is sent. The payload goes as it was written: no number loses its digits.
@@ -50,6 +62,14 @@ struct Body<'a> {
     idempotency_key: Option<&'a str>,
     #[serde(skip_serializing_if = "Option::is_none")]
     delay_ms: Option<u64>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    run_at: Option<&'a str>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    priority: Option<i64>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    expires_in_ms: Option<u64>,
+    #[serde(skip_serializing_if = "<[String]>::is_empty")]
+    tags: &'a [String],
 }
 
 /// Submits, and follows if it is asked to.
@@ -61,7 +81,11 @@ pub fn submit(client: &Client, output: &Output, wish: &Wish) -> Result<Ending, F
         job_type: &wish.job_type,
         payload: &payload(&wish.payload)?,
         idempotency_key: wish.key.as_deref(),
-        delay_ms: wish.delay.as_deref().map(delay).transpose()?,
+        delay_ms: length("--delay", wish.delay.as_deref())?,
+        run_at: wish.run_at.as_deref(),
+        priority: wish.priority,
+        expires_in_ms: length("--expires", wish.expires.as_deref())?,
+        tags: &wish.tags,
     };
     let job = client.post("/api/jobs", &body)?.json()?;
     let no_id = || Failure::Refused("the answer names no job: is this a longhaul server?".to_owned());
@@ -103,9 +127,12 @@ fn print_result(client: &Client, output: &Output, id: &str) -> Result<(), Failur
     }
 }
 
-fn delay(written: &str) -> Result<u64, Failure> {
-    let length = config::read_length(written).map(|length| length.0);
-    length.ok_or_else(|| Failure::Usage(format!("--delay {written}: expected a duration such as 10s")))
+/// The milliseconds of a flag.
+fn length(flag: &str, written: Option<&str>) -> Result<Option<u64>, Failure> {
+    let Some(written) = written else { return Ok(None) };
+    let no_length =
+        || Failure::Usage(format!("{flag} {written}: expected a duration such as 250ms, 10s, 5m, 1h or 7d"));
+    config::read_length(written).map(|length| Some(length.0)).ok_or_else(no_length)
 }
 
 /// A JSON value as it was written: here, in a file, or on stdin.

@@ -4,6 +4,7 @@
 
 use base64::Engine;
 use base64::prelude::BASE64_URL_SAFE_NO_PAD;
+use serde_json::json;
 
 use super::failure::{Ending, Failure};
 use super::output::Output;
@@ -19,6 +20,9 @@ pub struct New {
     /// Any of submit, read, work, admin, apart by commas
     #[arg(long, value_delimiter = ',', default_value = "submit,read")]
     scopes: Vec<String>,
+    /// One JSON value instead of text for people
+    #[arg(long)]
+    pub json: bool,
 }
 
 /// Prints a new token and its lines.
@@ -30,11 +34,18 @@ pub fn new(output: &Output, wish: &New) -> Result<Ending, Failure> {
     let no_chance = |why| Failure::Usage(format!("the system gives no randomness: {why}"));
     getrandom::fill(&mut secret).map_err(no_chance)?;
     let token = format!("lh_{}", BASE64_URL_SAFE_NO_PAD.encode(secret));
-    let lines = lines(&wish.name, &wish.scopes, &auth::hash(&token));
+    let hash = auth::hash(&token);
+    let lines = lines(&wish.name, &wish.scopes, &hash);
     let file = File { name: "the new token".to_owned(), text: lines.clone() };
     if let Err(complaints) = config::read(&Written { file: Some(file), ..Written::default() }) {
         let complaints: Vec<String> = complaints.iter().map(ToString::to_string).collect();
         return Err(Failure::Usage(complaints.join("\n")));
+    }
+    if output.json {
+        let New { name, scopes, json: _ } = wish;
+        output
+            .value(&json!({ "token": token, "name": name, "hash": written(&hash), "scopes": scopes, "toml": lines }))?;
+        return Ok(Ending::Done);
     }
     output.note("The token. It is shown this once; give it to the client as LONGHAUL_TOKEN:");
     output.line(&token)?;
@@ -43,11 +54,17 @@ pub fn new(output: &Output, wish: &New) -> Result<Ending, Failure> {
     Ok(Ending::Done)
 }
 
+/// A hash as the configuration has it.
+fn written(hash: &[u8; 32]) -> String {
+    let hex: String = hash.iter().map(|byte| format!("{byte:02x}")).collect();
+    format!("sha256:{hex}")
+}
+
 fn lines(name: &str, scopes: &[String], hash: &[u8; 32]) -> String {
-    let hash: String = hash.iter().map(|byte| format!("{byte:02x}")).collect();
+    let hash = written(hash);
     let name = toml::Value::from(name);
     let scopes: Vec<String> = scopes.iter().map(|scope| toml::Value::from(scope.trim()).to_string()).collect();
-    format!("[[auth.tokens]]\nname = {name}\nhash = \"sha256:{hash}\"\nscopes = [{}]", scopes.join(", "))
+    format!("[[auth.tokens]]\nname = {name}\nhash = \"{hash}\"\nscopes = [{}]", scopes.join(", "))
 }
 
 #[cfg(test)]

@@ -4,6 +4,8 @@
 
 use std::path::Path;
 
+use serde_json::json;
+
 use super::failure::{Ending, Failure};
 use super::logging;
 use super::output::Output;
@@ -33,13 +35,22 @@ pub fn verify(output: &Output, data_dir: &Path) -> Result<Ending, Failure> {
         }
     })?;
     let store::verify::Report { jobs, entries, bodies, leftovers, complaints, wrong } = report;
+    let counts = format!("{}: {wrong} complaints; the first {} are above", dir.display(), complaints.len());
+    let is_whole = if wrong == 0 { Ok(Ending::Done) } else { Err(Failure::Damaged(counts)) };
+    if output.json {
+        let told: Vec<String> = complaints.iter().map(ToString::to_string).collect();
+        output.value(&json!({
+            "ok": wrong == 0, "jobs": jobs, "entries": entries, "bodies": bodies, "leftovers": leftovers,
+            "wrong": wrong, "complaints": told,
+        }))?;
+        return is_whole;
+    }
     if wrong == 0 {
         let swept = if leftovers > 0 { format!(", {leftovers} leftovers of a killed process") } else { String::new() };
         output.line(&format!("ok: {jobs} jobs, {entries} entries, {bodies} bodies{swept}"))?;
-        return Ok(Ending::Done);
     }
     for complaint in &complaints {
         output.line(&complaint.to_string())?;
     }
-    Err(Failure::Damaged(format!("{}: {wrong} complaints; the first {} are above", dir.display(), complaints.len())))
+    is_whole
 }

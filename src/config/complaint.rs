@@ -27,19 +27,33 @@ impl fmt::Display for Complaint {
 /// All of them, in the order they were met. Most that are told: a file of nonsense must not fill the screen.
 pub const COMPLAINTS_MAX: usize = 100;
 
-/// A list that grows while the configuration is read.
+/// Lists that grow while the configuration is read.
 #[derive(Debug, Default)]
-pub(super) struct Complaints(Vec<Complaint>);
+pub(super) struct Complaints {
+    wrong: Vec<Complaint>,
+    doubts: Vec<Complaint>,
+}
 
 impl Complaints {
+    /// What no server can be started with.
     pub(super) fn add(&mut self, subject: impl Into<String>, place: &str, message: impl Into<String>) {
-        if self.0.len() < COMPLAINTS_MAX {
-            self.0.push(Complaint { subject: subject.into(), place: place.to_owned(), message: message.into() });
-        }
+        push(&mut self.wrong, subject.into(), place, message.into());
     }
 
-    pub(super) fn into_list(self) -> Vec<Complaint> {
-        self.0
+    /// What will not work as it is written, though a server can do everything else.
+    pub(super) fn doubt(&mut self, subject: impl Into<String>, place: &str, message: impl Into<String>) {
+        push(&mut self.doubts, subject.into(), place, message.into());
+    }
+
+    /// What is wrong, and what is doubted.
+    pub(super) fn into_lists(self) -> (Vec<Complaint>, Vec<Complaint>) {
+        (self.wrong, self.doubts)
+    }
+}
+
+fn push(list: &mut Vec<Complaint>, subject: String, place: &str, message: String) {
+    if list.len() < COMPLAINTS_MAX {
+        list.push(Complaint { subject, place: place.to_owned(), message });
     }
 }
 

@@ -3,6 +3,7 @@
 //! In: a file's text, environment, flags. Out: a `Config` of plain values. Reads nothing but the files that the text names; starts nothing.
 
 mod complaint;
+mod doubt;
 mod form;
 mod occurrences;
 mod prompts;
@@ -16,6 +17,7 @@ mod tools;
 mod tests;
 
 use std::collections::HashMap;
+use std::ffi::{OsStr, OsString};
 use std::io::Read;
 use std::net::SocketAddr;
 use std::path::{Path, PathBuf};
@@ -112,10 +114,14 @@ pub struct Config {
     pub tokens: Vec<Token>,
     /// `[tools.NAME]` in the order of the file; the demo if there are none.
     pub tools: Vec<ToolConfig>,
+    /// Whether the file has any tools: else the demo is served for want of them.
+    pub has_tools: bool,
     /// `[resources."URI"]` in the order of the file.
     pub resources: mcp::resources::Stock,
     /// `[prompts.NAME]` in the order of the file.
     pub prompts: Vec<mcp::prompts::Prompt>,
+    /// What will not work as it is written, though everything else does; at most `COMPLAINTS_MAX`.
+    pub doubts: Vec<Complaint>,
 }
 
 /// What was written where. Later ones win: file, environment, flags.
@@ -127,6 +133,8 @@ pub struct Written {
     pub environment: Vec<(String, String)>,
     /// Flags by their names without hyphens.
     pub flags: Vec<(&'static str, String)>,
+    /// `PATH`: where programs are looked for. Without it they are not.
+    pub path: Option<OsString>,
 }
 
 /// The file that is read when none is named.
@@ -161,6 +169,31 @@ pub fn find(named: Option<&Path>) -> Result<Option<File>, Complaint> {
 /// # Errors
 /// Everything that is wrong, at most `COMPLAINTS_MAX`, in the order of the file.
 pub fn read(written: &Written) -> Result<Config, Vec<Complaint>> {
+    let (config, complaints) = look(written, |top, complaints| read_top(top, written.path.as_deref(), complaints))?;
+    let (wrong, doubts) = complaints.into_lists();
+    config.filter(|_| wrong.is_empty()).map(|config| Config { doubts, ..config }).ok_or(wrong)
+}
+
+/// Where the server of this configuration keeps its data and listens, for who looks for it: whatever else is wrong with it is no matter.
+///
+/// # Errors
+/// The file is no TOML.
+pub fn whereabouts(written: &Written) -> Result<(PathBuf, SocketAddr), Vec<Complaint>> {
+    let place = |top: &Section<'_>, complaints: &mut Complaints| {
+        top.take(&key::DATA_DIR, complaints).zip(top.take(&key::LISTEN, complaints))
+    };
+    let (place, complaints) = look(written, place)?;
+    place.ok_or_else(|| complaints.into_lists().0)
+}
+
+/// Hands the file as a whole to `with`.
+///
+/// # Errors
+/// It is no TOML: what stands behind a broken line cannot be judged.
+fn look<T>(
+    written: &Written,
+    with: impl FnOnce(&Section<'_>, &mut Complaints) -> T,
+) -> Result<(T, Complaints), Vec<Complaint>> {
     let mut complaints = Complaints::default();
     let overrides = overrides(written, &mut complaints);
     let nothing = File::default();
@@ -171,23 +204,21 @@ pub fn read(written: &Written) -> Result<Config, Vec<Complaint>> {
         complaints.add("", &place, error.message().trim());
     }
     if !errors.is_empty() {
-        // What stands behind a broken line cannot be judged.
-        return Err(complaints.into_list());
+        return Err(complaints.into_lists().0);
     }
     let top =
         Section { file, path: String::new(), place: file.name.clone(), table: table.get_ref(), overrides: &overrides };
-    let config = read_top(&top, &mut complaints);
-    let complaints = complaints.into_list();
-    config.filter(|_| complaints.is_empty()).ok_or(complaints)
+    let found = with(&top, &mut complaints);
+    Ok((found, complaints))
 }
 
 /// `None` only beside a complaint, or if a setting without which there is no server had no default.
-fn read_top(top: &Section<'_>, complaints: &mut Complaints) -> Option<Config> {
+fn read_top(top: &Section<'_>, path: Option<&OsStr>, complaints: &mut Complaints) -> Option<Config> {
     top.check_keys(&[SERVER, RETRY], &["auth", "tools", "resources", "prompts"], complaints);
     let tokens = tokens::read(top, complaints);
     let retry = read_retry(top, &RetryPolicy::default(), complaints)?;
     let mut retention = read_retention(top, complaints)?;
-    let tools = tools::read(top, &retry, &mut retention, complaints);
+    let tools = tools::read(top, &retry, path, &mut retention, complaints);
     let public_url = top.take(&key::PUBLIC_URL, complaints);
     Some(Config {
         listen: read_listen(top, &tokens, complaints)?,
@@ -216,11 +247,13 @@ fn read_top(top: &Section<'_>, complaints: &mut Complaints) -> Option<Config> {
         session_ttl: top.take(&key::SESSION_TTL, complaints)?,
         events: occurrences::read(top, &tokens, complaints)?,
         helpers: top.take(&key::HELPERS, complaints)?,
-        retry,
         tokens,
-        tools,
+        has_tools: !tools.is_empty(),
+        tools: if tools.is_empty() { vec![tools::demo(&retry)] } else { tools },
+        retry,
         resources: resources::read(top, complaints),
         prompts: prompts::read(top, complaints),
+        doubts: Vec::new(),
     })
 }
 

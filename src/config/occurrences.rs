@@ -16,10 +16,10 @@ choice!(Codes, "\"draft\" or \"sketch\"", "draft" => Self::Draft, "sketch" => Se
 
 choice!(WebhookId, "\"event\" or \"message\"", "event" => Self::Event, "message" => Self::Message);
 
-/// What the file says of it, and who may subscribe to callbacks: whoever has a token that MCP takes.
+/// What the file says of it, and who may subscribe to callbacks: whoever has a token that reads and submits.
 pub(super) fn read(top: &Section<'_>, tokens: &[Token], complaints: &mut Complaints) -> Option<Options> {
     let mut principals = HashMap::new();
-    for token in tokens.iter().filter(|token| token.scopes.has(Scope::Submit)) {
+    for token in tokens.iter().filter(|token| token.scopes.has(Scope::Submit) && token.scopes.has(Scope::Read)) {
         *principals.entry(token.name.clone()).or_default() |= token.scopes.has(Scope::Admin);
     }
     Some(Options {

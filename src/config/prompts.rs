@@ -6,6 +6,7 @@ use base64::Engine;
 use base64::engine::general_purpose::STANDARD;
 
 use super::complaint::Complaints;
+use super::doubt;
 use super::form::choice;
 use super::raw::Section;
 use super::resources::{only_one, read_file};
@@ -17,6 +18,9 @@ use crate::mcp::Fillable;
 use crate::mcp::prompts::{Argument, Ask, Block, Message, Prompt, Role};
 
 choice!(Role, "\"user\" or \"assistant\"", "user" => Self::User, "assistant" => Self::Assistant);
+
+/// What has the places of a message.
+const WHOSE: &str = "`arguments` have";
 
 /// All of them, in the order of the file.
 pub(super) fn read(top: &Section<'_>, complaints: &mut Complaints) -> Vec<Prompt> {
@@ -99,7 +103,11 @@ fn read_message(own: &Section<'_>, names: &[&str], complaints: &mut Complaints) 
     own.check_keys(&[MESSAGE], &keys(MESSAGE_TABLES), complaints);
     let role = own.take(&key::MESSAGE_ROLE, complaints)?;
     let block = match only_one(own, &["text", "resource", "image", "audio"], complaints)? {
-        "text" => Block::Text(Fillable::new(&own.take(&key::MESSAGE_TEXT, complaints)?.0, names)),
+        "text" => {
+            let text = own.take(&key::MESSAGE_TEXT, complaints)?.0;
+            doubt::places(own, "text", &text, names, WHOSE, complaints);
+            Block::Text(Fillable::new(&text, names))
+        }
         "resource" => read_embedded(&own.inner("resource", complaints)?, names, complaints)?,
         kind => {
             let inner = own.inner(kind, complaints)?;
@@ -113,10 +121,14 @@ fn read_message(own: &Section<'_>, names: &[&str], complaints: &mut Complaints) 
 fn read_embedded(own: &Section<'_>, names: &[&str], complaints: &mut Complaints) -> Option<Block> {
     own.check_keys(&[EMBEDDED], &[], complaints);
     let (uri, text) = (own.need(&key::EMBEDDED_URI, complaints), own.need(&key::EMBEDDED_TEXT, complaints));
+    let (uri, text) = (uri?, text?.0);
+    for (key, text) in [("uri", &uri), ("text", &text)] {
+        doubt::places(own, key, text, names, WHOSE, complaints);
+    }
     Some(Block::Resource {
-        uri: Fillable::new(&uri?, names),
+        uri: Fillable::new(&uri, names),
         mime_type: own.take(&key::EMBEDDED_TYPE, complaints)?.0,
-        text: Fillable::new(&text?.0, names),
+        text: Fillable::new(&text, names),
     })
 }
 

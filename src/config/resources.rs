@@ -10,6 +10,7 @@ use base64::Engine;
 use base64::engine::general_purpose::STANDARD;
 
 use super::complaint::{Complaints, nearest};
+use super::doubt;
 use super::form::{Argument, Form};
 use super::raw::Section;
 use super::setting::{self as key, RESOURCE, RESOURCE_TABLES, Setting};
@@ -88,7 +89,9 @@ fn read_template(own: &Section<'_>, uri: &str, label: Label, complaints: &mut Co
         }
     }
     let suggestions = read_suggestions(own, &names, complaints);
-    let text = Fillable::new(&own.need(&key::RESOURCE_TEXT, complaints)?.0, &names);
+    let text = own.need(&key::RESOURCE_TEXT, complaints)?.0;
+    doubt::places(own, "text", &text, &names, "the URI has", complaints);
+    let text = Fillable::new(&text, &names);
     Some(Template { uri: uri.to_owned(), label, text, suggestions, pattern })
 }
 

@@ -141,7 +141,7 @@ settings! {
         .or("1000000").within("1", "1000000000");
     MAX_BYTES: Size = setting("retention.max_bytes", "Most bytes of ended jobs: payloads, results, partial results and logs, and 1 KiB for each; the longest ended go first. Without it: as many as max_jobs allows.")
         .within("1MiB", "1024TiB");
-    MIN_INTERVAL: Millis = setting("progress.min_interval", "Progress of one job that comes sooner is merged, unless its step or message changed.")
+    MIN_INTERVAL: Millis = setting("progress.min_interval", "Progress of one job that comes sooner after the last is merged with what comes next, unless its step or message changed.")
         .or("500ms").within("0s", "1h");
     MIN_DELTA: f64 = setting("progress.min_delta", "Or unless the percentage moved by this much.")
         .or("10").within("0", "100");
@@ -241,7 +241,7 @@ settings! {
     COMMAND:
     COMMAND_KIND: String = setting("kind", "`command`.");
     ARGUMENTS: Vec<Argument> = setting("command", "Program and arguments; `{payload.field}` is filled in as a single argument, never through a shell.");
-    OUTPUT: Output = setting("output", "What stdout is: `text`, `json` (one value) or `events` (one JSON object per line).")
+    OUTPUT: Output = setting("output", "What stdout is: `text` (without one line end at its end), `json` (one value) or `events` (one JSON object per line).")
         .or("text");
     ENV: Pairs = setting("env", "Environment variables to add.");
     CWD: PathBuf = setting("cwd", "Working directory; without it the server's.");
@@ -275,11 +275,11 @@ settings! {
     RESOURCE_NAME: String = setting("name", "Its name; without it the URI.");
     RESOURCE_TITLE: String = setting("title", "Its name for people.");
     RESOURCE_DESCRIPTION: String = setting("description", "What it is, for people and models.");
-    RESOURCE_TYPE: MimeType = setting("mime_type", "What its content is.")
+    RESOURCE_TYPE: MimeType = setting("mime_type", "What its content is. Needed with `base64` and `file`, of which it is not known.")
         .or("text/plain");
     RESOURCE_TEXT: Argument = setting("text", "Its content. In a template each `{variable}` is filled in, escaped for JSON, HTML and XML.");
     RESOURCE_BASE64: Encoded = setting("base64", "Its content, if that is no text. Not in a template.");
-    RESOURCE_FILE: PathBuf = setting("file", "A file with its content, beside the configuration file; read once, at start. At most 8MiB.");
+    RESOURCE_FILE: PathBuf = setting("file", "A file with its content, its path relative to the configuration file; read at start and by SIGHUP. At most 8MiB.");
 }
 
 /// Settings of a resource that are tables of their own kind.
@@ -355,7 +355,7 @@ settings! {
     MEDIA:
     MEDIA_TYPE: MimeType = setting("mime_type", "What kind.");
     MEDIA_BASE64: Encoded = setting("base64", "The bytes.");
-    MEDIA_FILE: PathBuf = setting("file", "A file with the bytes, beside the configuration file; read once, at start.");
+    MEDIA_FILE: PathBuf = setting("file", "A file with the bytes, its path relative to the configuration file; read at start and by SIGHUP.");
 }
 
 /// All settings as tables of Markdown, as the README has them.

@@ -52,8 +52,10 @@ fn every_default_is_the_one_of_the_contract() {
         retry,
         tokens,
         tools,
+        has_tools,
         resources,
         prompts,
+        doubts,
     } = config;
     assert_eq!((listen.to_string().as_str(), data_dir, public_url), ("127.0.0.1:7450", PathBuf::from("data"), None));
     assert!(allowed_hosts.is_empty() && allowed_origins.is_empty() && tokens.is_empty());
@@ -66,7 +68,7 @@ fn every_default_is_the_one_of_the_contract() {
     assert_eq!((retention, session_ttl), (Retention::default(), Millis::seconds(7 * day)));
     assert_eq!((throttle, retry, helpers), (Throttle::default(), RetryPolicy::default(), true));
     assert_eq!(events, crate::mcp::occurrences::Options::default());
-    assert_eq!(tools.len(), 1, "the demo");
+    assert!(tools.len() == 1 && !has_tools && doubts.is_empty(), "the demo");
     assert!(resources == crate::mcp::resources::Stock::default() && prompts.is_empty());
 }
 
@@ -323,6 +325,7 @@ fn flags_win_over_the_environment_and_that_over_the_file() {
         file: Some(File { text: file.text.replace("\nserver.cache = 1", ""), ..file }),
         environment: vec![("LONGHAUL_QUEUE_WORKERS".to_owned(), "2".to_owned()), ("PATH".to_owned(), "/".to_owned())],
         flags: vec![("workers", "3".to_owned())],
+        path: None,
     };
     let config = read(&all).expect("complete");
     assert_eq!((config.workers, config.max_body), (3, Size::mib(2)));
@@ -378,6 +381,7 @@ fn the_sample_that_comes_with_the_demo_is_a_configuration() {
     let config = read(&written(sample)).expect("no complaints");
     let names: Vec<_> = config.tools.iter().map(|tool| &*tool.tool.name).collect();
     assert_eq!(names, ["start_deep_analysis", "count_words", "count_to_five"]);
+    assert_eq!(config.doubts, []);
 }
 
 #[test]
@@ -402,6 +406,7 @@ fn the_sample_configuration_is_whole() {
     let config = read(&written(sample)).expect("whole");
     let names: Vec<&str> = config.tools.iter().map(|tool| &*tool.tool.name).collect();
     assert_eq!(names, ["start_deep_analysis", "count_words", "count_to_five"]);
+    assert_eq!(config.doubts, []);
     let unchanged = read(&Written::default()).expect("nothing written");
     let [demo, ..] = config.tools.as_slice() else { panic!("a demo") };
     assert_eq!(demo.tool, unchanged.tools[0].tool, "the demo is the one that is served without a configuration");

@@ -2,6 +2,8 @@
 //!
 //! In: the file's tables. Out: tools that the catalogue will take, each with a `Run`. Runs nothing.
 
+use std::ffi::OsStr;
+
 use serde_json::{Value, json};
 use toml::de::DeValue;
 
@@ -9,7 +11,7 @@ use super::complaint::{Complaints, nearest};
 use super::form::choice;
 use super::raw::{Section, to_json};
 use super::setting::{self as key, COMMAND, DEMO, RETRY, Row, TOOL, TOOL_RETENTION, TOOL_TABLES};
-use super::{ToolConfig, read_retry};
+use super::{ToolConfig, doubt, read_retry};
 use crate::core::{Bound, Keep, Retention};
 use crate::handler::{command, demo};
 use crate::job::{Millis, RetryPolicy, Rules};
@@ -45,14 +47,15 @@ const KINDS: &[&str] = &["command", "demo"];
 #[cfg(any(debug_assertions, feature = "trial"))]
 const KINDS: &[&str] = &["command", "demo", "trial"];
 
-/// All tools of the file, in its order; the demo if it has none.
+/// All tools of the file, in its order. Their programs are looked for in `path`.
 pub(super) fn read(
     top: &Section<'_>,
     retry: &RetryPolicy,
+    path: Option<&OsStr>,
     retention: &mut Retention,
     complaints: &mut Complaints,
 ) -> Vec<ToolConfig> {
-    let Some(section) = top.inner("tools", complaints) else { return vec![demo_tool(retry)] };
+    let Some(section) = top.inner("tools", complaints) else { return Vec::new() };
     let mut tools: Vec<ToolConfig> = Vec::new();
     for (name, value) in section.table {
         let name = name.get_ref().as_ref();
@@ -63,11 +66,12 @@ pub(super) fn read(
             let message = format!("type {:?} has a tool already: {}", tool.tool.job_type, other.tool.name);
             own.refuse("type", complaints, message);
         }
+        doubt::tool(&own, &tool, path, complaints);
         let keep = read_keep(&own, &retention.plain, complaints);
         retention.types.insert(tool.tool.job_type.clone(), keep);
         tools.push(tool);
     }
-    if section.table.is_empty() { vec![demo_tool(retry)] } else { tools }
+    tools
 }
 
 fn read_keep(own: &Section<'_>, plain: &Keep, complaints: &mut Complaints) -> Keep {
@@ -82,7 +86,7 @@ fn read_keep(own: &Section<'_>, plain: &Keep, complaints: &mut Complaints) -> Ke
 }
 
 /// What is served when nothing is configured.
-fn demo_tool(retry: &RetryPolicy) -> ToolConfig {
+pub(super) fn demo(retry: &RetryPolicy) -> ToolConfig {
     let mut tool = plain_tool(demo::NAME, demo::JOB_TYPE);
     tool.rules.retry = retry.clone();
     dress_as_demo(&mut tool);

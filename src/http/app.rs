@@ -113,8 +113,9 @@ impl App {
             Route::Readyz => api::probe::readyz(self).await,
             Route::Mcp => {
                 let caller = self.auth.caller(&head.headers)?;
-                caller.needs(Scope::Submit)?;
-                mcp::answer(self, &self.mcp, head, body, caller.viewer).await
+                // Which of the two, each method says.
+                caller.needs(Scope::Read).or_else(|_| caller.needs(Scope::Submit))?;
+                mcp::answer(self, &self.mcp, head, body, caller).await
             }
             Route::Jobs | Route::Feed | Route::Job(..) | Route::Backup | Route::Metrics => {
                 self.call_api(route, head, body).await
@@ -142,6 +143,7 @@ impl App {
                 Part::Events => api::events::of_job(self, &caller, id, head, &query).await,
                 Part::Result => api::bodies::result(self, &caller, id, head, &query).await,
                 Part::Partial => api::bodies::partial(self, &caller, id, head, &query).await,
+                Part::Log => api::log::page(self, &caller, id, &query).await,
             },
             Route::Backup => api::backup::take(self, head.method == Method::HEAD).await,
             Route::Metrics => api::probe::metrics(self).await,

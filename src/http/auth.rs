@@ -15,9 +15,9 @@ use crate::service::Viewer;
 /// One thing that a token may do.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Scope {
-    /// Make, cancel and replay jobs; use MCP.
+    /// Make, answer, cancel and replay jobs.
     Submit,
-    /// Read jobs, events, metrics.
+    /// Read jobs, results, logs, events, metrics.
     Read,
     /// Claim and report as a remote worker.
     Work,

@@ -14,12 +14,12 @@ use hyper::http::request::Parts as Head;
 use hyper::{Response, StatusCode};
 
 use super::app::App;
+use super::auth::{Caller, Scope};
 use super::body::{Body, Broken, collect};
 use super::heartbeat::Heartbeat;
 use super::problem::Problem;
 use super::streams::Permit;
-use crate::mcp::{Answer, Endpoint, Headers, Request, Stream};
-use crate::service::Viewer;
+use crate::mcp::{Answer, Endpoint, Headers, Request, Rights, Stream};
 use crate::shutdown::Phase;
 
 struct Sent<'a> {
@@ -46,14 +46,17 @@ pub async fn answer(
     endpoint: &Arc<Endpoint>,
     head: &Head,
     body: Incoming,
-    viewer: Viewer,
+    caller: Caller,
 ) -> Result<Response<Body>, Problem> {
     let body = collect(body, app.max_body).await?;
+    let Caller { viewer, scopes } = caller;
+    let rights = Rights { reads: scopes.has(Scope::Read), submits: scopes.has(Scope::Submit) };
     let principal = viewer.principal.clone();
     // Before anything is started: a call must not be refused for want of a stream when it runs already.
     let permit = app.streams.enter(&principal);
     let headers = Sent { headers: &head.headers, is_full: permit.is_err() };
-    let mut answer = endpoint.handle(Request { verb: head.method.as_str(), headers: &headers, body, viewer }).await;
+    let request = Request { verb: head.method.as_str(), headers: &headers, body, viewer, rights };
+    let mut answer = endpoint.handle(request).await;
     match (answer.stream.take(), permit) {
         (Some(stream), Ok(permit)) => Ok(response(answer, Body::streaming(Pieces::new(app, stream, permit)))),
         (_, Err(problem)) if answer.status == StatusCode::NOT_ACCEPTABLE => Err(problem),

@@ -48,6 +48,8 @@ pub enum Part {
     Result,
     /// `/partial`
     Partial,
+    /// `/log`
+    Log,
 }
 
 impl Part {
@@ -55,7 +57,8 @@ impl Part {
     pub const fn takes_ticket(self) -> bool {
         match self {
             Self::Whole | Self::Events | Self::Result | Self::Partial => true,
-            Self::Cancel | Self::Retry | Self::Input | Self::Ticket => false,
+            // What a program says of itself is for the job's owner, not for whoever shows the job.
+            Self::Cancel | Self::Retry | Self::Input | Self::Ticket | Self::Log => false,
         }
     }
 }
@@ -89,7 +92,7 @@ impl Route {
             Self::Jobs => BOTH,
             Self::Feed | Self::Backup | Self::Healthz | Self::Readyz | Self::Metrics => READ,
             Self::Job(_, part) => match part {
-                Part::Whole | Part::Events | Part::Result | Part::Partial => READ,
+                Part::Whole | Part::Events | Part::Result | Part::Partial | Part::Log => READ,
                 Part::Cancel | Part::Retry | Part::Input | Part::Ticket => WRITE,
             },
         }
@@ -120,6 +123,7 @@ fn below_jobs(path: &str) -> Result<Route, Problem> {
         "events" => Part::Events,
         "result" => Part::Result,
         "partial" => Part::Partial,
+        "log" => Part::Log,
         _ => return Err(no_such_path()),
     };
     let id = id.parse().map_err(|_| Problem::new(Code::NoSuchJob, "no such job"))?;
@@ -146,6 +150,7 @@ mod tests {
             ("/api/backup".into(), Route::Backup),
             (format!("/api/jobs/{ID}"), Route::Job(id, Part::Whole)),
             (format!("/api/jobs/{ID}/events"), Route::Job(id, Part::Events)),
+            (format!("/api/jobs/{ID}/log"), Route::Job(id, Part::Log)),
             (format!("/api/jobs/{ID}/cancel"), Route::Job(id, Part::Cancel)),
             (format!("/api/jobs/{ID}/input"), Route::Job(id, Part::Input)),
             ("/healthz".into(), Route::Healthz),

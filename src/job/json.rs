@@ -40,7 +40,8 @@ fn misfit(root: &str, text: &str, error: &Error) -> String {
         return format!("{} is there more than once", member(name));
     }
     if let Some(name) = quoted(said, "unknown field ") {
-        return format!("{} is not known", member(name));
+        let known = said.rsplit_once(", expected ").map_or("none", |(_, known)| known).replace('`', "");
+        return format!("{} is not known; there is {known}", member(name));
     }
     let Some((found, expected)) = said.rsplit_once(", expected ") else { return format!("{here}: {said}") };
     if found.starts_with("unknown variant ") {
@@ -233,7 +234,10 @@ mod tests {
             ("{\n \"params\": {\n  \"list\": [\"a\", [\"b\"]] } }", "params.list[1] must be a string, not an array"),
             (r#"{"params":{"list":{}}}"#, "params.list must be an array, not an object"),
             (r#"{"params":{"raw":{"deep":[]},"raw":1}}"#, "params.raw is there more than once"),
-            (r#"{"params":{"flag":true,"tect":1}}"#, "params.tect is not known"),
+            (
+                r#"{"params":{"flag":true,"tect":1}}"#,
+                "params.tect is not known; there is one of text, count, share, flag, way, list, raw",
+            ),
             (r#"{"params":{},"params":{}}"#, "params is there more than once"),
             (r#"{"tagged":{"type":"A","name":7},"x":1}"#, "a value within tagged must be a string, not a whole number"),
             (r#"{"tagged":{"type":"B"}}"#, "tagged.type must be A"),

@@ -46,6 +46,19 @@ impl Fillable {
         Self { pieces }
     }
 
+    /// What looks like a place in a text and is none: `{word}`, of a word that is not one of these names.
+    pub fn strays<'t>(text: &'t str, names: &[&str]) -> Vec<&'t str> {
+        let is_word = |word: &str| {
+            word.starts_with(|c: char| c.is_ascii_alphabetic() || c == '_')
+                && word.bytes().all(|byte| byte.is_ascii_alphanumeric() || b"_.-".contains(&byte))
+        };
+        let inside = text.split('{').skip(1).filter_map(|behind| Some(behind.split_once('}')?.0));
+        let mut strays: Vec<&str> = inside.filter(|word| is_word(word) && !names.contains(word)).collect();
+        strays.sort_unstable();
+        strays.dedup();
+        strays
+    }
+
     /// The text with these values; `None` if it would be longer than `room`, which it shortens.
     pub(super) fn fill(&self, values: &[String], escape: Escape, room: &mut usize) -> Option<String> {
         let mut text = String::new();
@@ -126,6 +139,13 @@ mod tests {
         ] {
             assert_eq!(filled(text, Escape::Nothing, &["7", "x"]).as_deref(), Some(expected), "{text}");
         }
+    }
+
+    #[test]
+    fn a_word_in_braces_that_is_no_place_is_a_stray() {
+        let strays = |text: &'static str| Fillable::strays(text, &["id", "other"]);
+        assert_eq!(strays("{id} {other} { x } {\"a\":1} {} {3} {b c} {open"), [""; 0]);
+        assert_eq!(strays("{ids} {{Id}} {a-b.c_1}{ids}"), ["Id", "a-b.c_1", "ids"]);
     }
 
     #[test]

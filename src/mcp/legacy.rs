@@ -12,6 +12,7 @@ use serde_json::value::RawValue;
 use super::era::{self, Presence, Revision};
 use super::log::Level;
 use super::reply::{Members, Reply, SERVER_INFO};
+use super::rights::Need;
 use super::rpc::{self, Error, INVALID_PARAMS, INVALID_REQUEST, Kind, METHOD_NOT_FOUND, Message};
 use super::session::{Abilities, Lookup, Session};
 use super::tools::{self, Call};
@@ -129,7 +130,10 @@ pub(super) async fn answer(
     };
     let Some(id) = message.id() else {
         if message.kind == Kind::Response {
-            let taken = elicit::answered(endpoint, call.viewer, message).await;
+            let taken = match call.rights.check(Need::of(endpoint, message), 403) {
+                Ok(()) => elicit::answered(endpoint, call.viewer, message).await,
+                Err(error) => Err(error),
+            };
             return taken.map_or_else(|error| Reply::error(None, &error), |()| Reply::Accepted);
         }
         note(message, &session);
@@ -150,6 +154,7 @@ async fn dispatch(
     session: &Session,
     call: &Call<'_>,
 ) -> Result<Outcome, Error> {
+    call.rights.check(Need::of(endpoint, message), 200)?;
     match &*message.method {
         "ping" => Ok(Members::default().into()),
         "logging/setLevel" => set_level(endpoint, message, session).await.map(Outcome::Ready),

@@ -44,6 +44,7 @@ mod reply;
 pub mod resources;
 mod result;
 mod resume;
+mod rights;
 mod rounds;
 mod rpc;
 mod session;
@@ -71,6 +72,7 @@ pub use modern::LIST_TTL_MS;
 pub use params::{dressed, headers_of};
 pub use ranges::{TEXT_DEFAULT, TEXT_MAX, TEXT_MIN};
 pub use result::CONTENT_MAX;
+pub use rights::Rights;
 pub use rounds::{STATE_LIVES, STATE_MAX};
 pub use rpc::ID_MAX;
 pub use session::{SEEN_EVERY, SESSIONS_MAX};
@@ -98,6 +100,8 @@ pub struct Request<'a> {
     pub body: Bytes,
     /// Who asks.
     pub viewer: Viewer,
+    /// What they may do.
+    pub rights: Rights,
 }
 
 /// What is answered.
@@ -253,9 +257,9 @@ impl Endpoint {
             Ok(meta) => meta,
             Err(why) => return unread_meta(message, era, lookup, version, why),
         };
-        let (viewer, body) = (&request.viewer, &request.body);
+        let (viewer, rights, body) = (&request.viewer, request.rights, &request.body);
         let (revision, abilities) = (Revision::July2026, Abilities::declared(meta.capabilities));
-        let call = Call { revision, viewer, body, params: message.params, meta, session: None, abilities };
+        let call = Call { revision, viewer, rights, body, params: message.params, meta, session: None, abilities };
         match era {
             Era::Modern => modern::answer(self, message, request.headers, call).await,
             Era::Handshake => legacy::initialize(self, message, viewer, version, lookup.presence()).await,

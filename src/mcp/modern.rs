@@ -13,6 +13,7 @@ use super::headers::{Headers, text, value};
 use super::legacy::{INSTRUCTIONS, unknown_method};
 use super::log::Level;
 use super::reply::{Members, Reply};
+use super::rights::Need;
 use super::rpc::{self, Error, HEADER_MISMATCH, INVALID_PARAMS, Kind, Message, UNSUPPORTED_VERSION};
 use super::tools::{self, Call};
 use super::work::Outcome;
@@ -29,7 +30,8 @@ pub(super) async fn answer(
     call: Call<'_>,
 ) -> Reply {
     let Kind::Request(id) = message.kind else { return Reply::Accepted };
-    let outcome = match climb(message, &call.meta, headers) {
+    let climbed = climb(message, &call.meta, headers);
+    let outcome = match climbed.and_then(|()| call.rights.check(Need::of(endpoint, message), 403)) {
         Ok(()) => dispatch(endpoint, message, headers, &call).await,
         Err(error) => Err(error),
     };

@@ -8,6 +8,7 @@ use std::sync::Arc;
 use super::accept;
 use super::legacy;
 use super::pending::Pending;
+use super::rights::Need;
 use super::rpc::{Error, INVALID_REQUEST};
 use super::session::Lookup;
 use super::thread::{Resumed, Thread};
@@ -35,6 +36,9 @@ pub(super) async fn answer(endpoint: &Arc<Endpoint>, request: &Request<'_>) -> A
         }
         Some(id) => match Thread::read(&session, &id) {
             Resumed::Pending(thread) => {
+                if let Err(error) = request.rights.check(Need::of_wait(&thread.waits), 403) {
+                    return Answer::error(None, &error);
+                }
                 let pending = Pending::resumed(thread, session, request.viewer.clone());
                 Answer::streaming(pending.stream(endpoint, true))
             }

@@ -13,6 +13,7 @@ use super::era::{Meta, Revision};
 use super::leash::Leash;
 use super::log::Level;
 use super::reply::Members;
+use super::rights::Rights;
 use super::rounds::Round;
 use super::rpc::{self, Error, INVALID_PARAMS, METHOD_NOT_FOUND, Params};
 use super::session::{Abilities, Session};
@@ -28,6 +29,8 @@ pub(super) struct Call<'a> {
     pub revision: Revision,
     /// Who calls.
     pub viewer: &'a Viewer,
+    /// What they may do.
+    pub rights: Rights,
     /// What `params` are slices of.
     pub body: &'a Bytes,
     /// As written.

@@ -8,10 +8,12 @@ use std::time::Duration;
 use super::reply::related_task;
 use super::rpc;
 use super::stream::Outlet;
-use crate::job::{Head, JobId, Progress, Timestamp};
+use crate::job::{Head, JobId, Progress, Timestamp, cut};
 
 /// Somebody who sent a progress token hears from a wait at least so often (cases 29: clients give up after 60 s of silence).
 pub const PROGRESS_EVERY: Duration = Duration::from_secs(10);
+/// Most of a job's own words in a line that says how far it is, in bytes.
+const MESSAGE_MAX: usize = 120;
 /// After this many milliseconds a client of a session comes back to a stream that broke off.
 const RETRY_MS: u64 = 1_000;
 /// Seconds after which half of the way to the next step is told.
@@ -127,9 +129,7 @@ impl Voice {
         let (done, total) = steps(progress);
         let message = match progress.and_then(|progress| progress.message.as_deref()) {
             Some(message) => message.to_owned(),
-            None => {
-                format!("{}, attempt {} of {}", head.job.status().name(), head.job.attempts, head.job.spec.max_attempts)
-            }
+            None => attempt(head),
         };
         self.rise(done, total, head.job.spec.created_at, &message, now).await;
     }
@@ -205,6 +205,24 @@ pub(super) fn event(id: Option<&str>, message: &[u8]) -> Vec<u8> {
     out.extend_from_slice(message);
     out.extend_from_slice(b"\n\n");
     out
+}
+
+/// How far the job is, in one short line: `2/4 50% ranking`.
+pub(super) fn how_far(head: &Head) -> String {
+    let Some(progress) = head.job.progress.as_deref() else { return attempt(head) };
+    let step = match (progress.step, progress.total_steps) {
+        (Some(step), Some(total)) => Some(format!("{step}/{total}")),
+        (Some(step), None) => Some(format!("step {step}")),
+        (None, _) => None,
+    };
+    let percent = progress.percent.map(|percent| format!("{percent:.0}%"));
+    let message = progress.message.as_deref().map(|message| cut(message, MESSAGE_MAX).to_owned());
+    let parts: Vec<String> = step.into_iter().chain(percent).chain(message).collect();
+    if parts.is_empty() { attempt(head) } else { parts.join(" ") }
+}
+
+fn attempt(head: &Head) -> String {
+    format!("{}, attempt {} of {}", head.job.status().name(), head.job.attempts, head.job.spec.max_attempts)
 }
 
 /// How many steps are done, and of how many.

@@ -19,6 +19,7 @@ mod act;
 mod answer;
 mod backup;
 mod json;
+mod log;
 mod read;
 mod submit;
 mod tool;
@@ -29,6 +30,7 @@ mod wait;
 pub use answer::{Answer, OpenQuestion};
 pub use backup::Backup;
 pub use json::read as read_json;
+pub use log::{Level, LogCursor, LogLine, LogPage};
 pub use submit::AHEAD_MAX;
 pub use wait::WATCHED_MAX;
 

@@ -131,8 +131,15 @@ fn each_ending_has_its_exit_code() {
     check(&["get", ID], vec![json("401 Unauthorized", &problem("unauthenticated"))], 5, "", "LONGHAUL_TOKEN");
     check(&["get", ID], vec![json("200 OK", "<html>")], 5, "", "is this a longhaul server?");
     check(&["get", ID], vec![json("502 Bad Gateway", "<html>")], 5, "", "is this a longhaul server?");
-    check(&["cancel", ID], vec![json("202 Accepted", &job("in_progress", ""))], 0, "being stopped", "");
-    check(&["cancel", ID], ok(job("completed", "")), 0, "it is completed", "");
+    check(
+        &["cancel", ID],
+        vec![json("202 Accepted", &job("in_progress", ""))],
+        0,
+        &format!("{ID} is being stopped\n"),
+        "",
+    );
+    check(&["cancel", ID], ok(job("completed", "")), 0, &format!("{ID} is completed\n"), "");
+    check(&["answer", ID, "k"], ok(job("pending", "")), 0, &format!("{ID} is pending\n"), "");
     check(&["retry", ID], vec![json("201 Created", &job("pending", ""))], 0, ID, "");
     check(&["submit", "t"], vec![json("201 Created", &job("pending", ""))], 0, ID, "");
     for (kind, code) in [("job.completed", 0), ("job.failed", 1), ("job.canceled", 3)] {
@@ -149,7 +156,10 @@ fn what_makes_no_sense_is_told_before_anybody_is_asked() {
         (&["watch", "x"], 2, "is no job id"),
         (&["submit", "t", "{"], 2, "is no JSON"),
         (&["submit", "t", "@/nonexistent"], 2, "/nonexistent"),
-        (&["submit", "t", "--delay", "soon"], 2, "expected a duration such as 10s"),
+        (&["submit", "t", "--delay", "soon"], 2, "expected a duration such as 250ms"),
+        (&["submit", "t", "--expires", "1"], 2, "--expires 1: expected a duration such as 250ms"),
+        (&["submit", "t", "--delay", "1s", "--run-at", "2027-01-31T12:00:00Z"], 2, "cannot be used with"),
+        (&["log", "x"], 2, "is no job id"),
         (&["get", ID, "--server", "localhost"], 2, "is no URL such as"),
         (&["frobnicate"], 2, "unrecognized subcommand"),
         (&["token", "new", "--name", "a b"], 2, "visible ASCII"),
@@ -175,6 +185,12 @@ fn a_submit_sends_what_it_was_told_and_names_each_refused_field() {
     {
         assert!(sent[0].contains(part), "{part} in {}", sent[0]);
     }
+    let made = vec![json("201 Created", &job("pending", ""))];
+    let more =
+        ["--run-at", "2027-01-31T12:00:00Z", "--priority", "-3", "--expires", "1h", "--tag", "a", "--tag", "b c"];
+    let sent = check(&[&["submit", "t"][..], &more[..]].concat(), made, 0, ID, "");
+    let all = "{\"type\":\"t\",\"payload\":{},\"runAt\":\"2027-01-31T12:00:00Z\",\"priority\":-3,\"expiresInMs\":3600000,\"tags\":[\"a\",\"b c\"]}";
+    assert!(sent[0].ends_with(all), "{}", sent[0]);
     let errors = "{\"code\":\"schema\",\"errors\":[{\"pointer\":\"/a\",\"message\":\"x\"},{\"pointer\":\"/b\",\"message\":\"y\"}]}";
     check(&["submit", "t"], vec![json("422 Unprocessable Entity", errors)], 5, "", "  /a: x\n  /b: y");
 }
@@ -200,6 +216,48 @@ fn a_submit_that_waits_prints_the_result_alone_on_stdout() {
     large.push(json("200 OK", "[1,2,3]"));
     let sent = check(&["submit", "t", "--wait"], large, 0, "[1,2,3]\n", "");
     assert!(sent[3].starts_with(&format!("GET /api/jobs/{ID}/result ")), "{}", sent[3]);
+}
+
+#[test]
+fn a_log_is_told_line_by_line_page_by_page() {
+    let page = |lines: &str, cursor: &str, more: bool| {
+        json("200 OK", &format!("{{\"lines\":[{lines}],\"cursor\":\"{cursor}\",\"hasMore\":{more}}}"))
+    };
+    let line = |level: &str, message: &str| format!("{{\"claim\":1,\"level\":\"{level}\",\"message\":\"{message}\"}}");
+    let pages = || vec![page(&line("info", "one"), "1-4", true), page(&line("warning", "a\\u001b[2Jb"), "1-9", false)];
+    let sent = check(&["log", ID], pages(), 0, "one\nwarning: a\u{fffd}[2Jb\n", "");
+    assert!(sent[0].starts_with(&format!("GET /api/jobs/{ID}/log ")), "{}", sent[0]);
+    assert!(sent[1].starts_with(&format!("GET /api/jobs/{ID}/log?cursor=1-4 ")), "{}", sent[1]);
+    check(&["log", ID, "--json"], pages(), 0, &format!("{}\n", line("info", "one")), "");
+}
+
+#[test]
+fn a_followed_log_is_told_whenever_an_attempt_has_ended_and_over_a_broken_stream() {
+    let page = |message: &str, cursor: &str| {
+        let line = format!("{{\"claim\":1,\"level\":\"info\",\"message\":\"{message}\"}}");
+        json("200 OK", &format!("{{\"lines\":[{line}],\"cursor\":\"{cursor}\",\"hasMore\":false}}"))
+    };
+    let nothing = || json("200 OK", "{\"lines\":[],\"cursor\":\"2-4\",\"hasMore\":false}");
+    let retry = event("00000001-12", "job.progress", "{\"retry\":1,\"error\":\"e\"}");
+    let quiet = event("00000001-13", "job.progress", "{\"step\":1}");
+    let script = vec![
+        page("one", "1-4"),
+        json("200 OK", &job("in_progress", "")),
+        Step::Answer(stream(&(retry + &quiet))),
+        page("two", "2-4"),
+        Step::Answer(stream(&event("00000001-14", "job.completed", "{}"))),
+        page("three", "3-6"),
+        nothing(),
+    ];
+    let (url, server) = play(script);
+    let output = run(&["log", "--follow", ID], &url);
+    let (stdout, stderr) = texts(&output);
+    let requests = server.join().expect("played");
+    assert_eq!((output.status.code(), stdout.as_str()), (Some(0), "one\ntwo\nthree\n"), "{stderr}");
+    assert!(requests[3].contains("cursor=1-4 ") && requests[5].contains("cursor=2-4 "), "{requests:?}");
+    assert!(stderr.contains("reconnecting"), "{stderr}");
+    // Of a job that has ended there is nothing to wait for.
+    check(&["log", "-f", ID], vec![page("all", "1-4"), json("200 OK", &job("failed", ""))], 0, "all\n", "");
 }
 
 #[test]
@@ -291,7 +349,30 @@ fn a_configuration_is_checked_without_a_server() {
         (output.status.code(), stdout, stderr)
     };
     assert_eq!(check("").1, "ok; tools: start_deep_analysis\n");
+    let (code, stdout, stderr) =
+        check("[tools.t]\ndescription = 'd'\nrun = { kind = 'command', command = ['no-such-program'] }\n");
+    assert_eq!((code, stdout.as_str()), (Some(2), ""), "{stderr}");
+    assert!(
+        stderr.contains("(line 3 of ") && stderr.contains("there is no program no-such-program in PATH"),
+        "{stderr}"
+    );
+    let output = run(&["config", "check", "--json", "--config", file.to_str().expect("text")], "");
+    let told: serde_json::Value = serde_json::from_slice(&output.stdout).expect("JSON");
+    assert_eq!(
+        (output.status.code(), &told["ok"], &told["complaints"][0]["key"]),
+        (Some(2), &false.into(), &"tools.t.run.command".into())
+    );
     let (code, stdout, stderr) = check("[queue]\nworker = 1\nworkers = 'x'\n");
     assert_eq!((code, stdout.as_str(), stderr.lines().count()), (Some(2), "", 2), "{stderr}");
     assert!(stderr.contains("did you mean `queue.workers`?") && stderr.contains("(line 3 of "), "{stderr}");
+}
+
+#[test]
+fn a_token_can_be_had_as_json() {
+    let output = run(&["token", "new", "--name", "ci", "--json"], "");
+    let told: serde_json::Value = serde_json::from_slice(&output.stdout).expect("JSON");
+    assert!(told["token"].as_str().is_some_and(|token| token.starts_with("lh_")), "{told}");
+    assert_eq!((&told["name"], &told["scopes"]), (&"ci".into(), &serde_json::json!(["submit", "read"])));
+    assert!(told["toml"].as_str().is_some_and(|toml| toml.contains(told["hash"].as_str().expect("a hash"))), "{told}");
+    assert!(output.stderr.is_empty(), "{output:?}");
 }

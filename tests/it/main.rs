@@ -8,6 +8,7 @@ mod crash;
 mod damage;
 mod depth;
 mod ends;
+mod found;
 mod full;
 mod fuzz_replay;
 mod kills;

@@ -70,3 +70,21 @@ fn tools_come_and_go_without_a_restart_and_their_jobs_wait_for_them() {
     server.signal(Signal::HUP);
     assert_eq!(client.ended(&later)["status"], "completed");
 }
+
+#[test]
+fn a_configuration_that_is_empty_or_gone_does_not_put_the_demo_in_the_place_of_the_tools() {
+    // A file that was being written, or was moved away, turned the server into a demo without a word.
+    let server = Server::start(TRIAL);
+    let client = server.client();
+    for (round, text) in ["", "# nothing\n", "[server]\nmax_body = \"2MiB\"\n", "[tools]\n"].into_iter().enumerate() {
+        server.reconfigure(text);
+        server.signal(Signal::HUP);
+        logged(&server, "is missing, empty or has no [tools.NAME]", round + 1);
+        assert!(tools(&client).contains(&"trial".to_owned()), "{text:?}");
+    }
+    std::fs::remove_file(server.config()).expect("removed");
+    server.signal(Signal::HUP);
+    logged(&server, "the configuration is not taken", 5);
+    assert_eq!(client.ended(&client.submit(json!({"do": "noop"})))["status"], "completed");
+    assert!(!tools(&client).contains(&"start_deep_analysis".to_owned()));
+}

@@ -23,6 +23,10 @@ fn a_store_is_whole_after_a_kill_and_locked_while_it_is_served() {
     let (code, said) = verify(&dir);
     assert_eq!(code, Some(0), "{said}");
     assert!(said.starts_with("ok: 1 jobs"), "{said}");
+    let output =
+        Command::new(env!("CARGO_BIN_EXE_longhaul")).args(["verify", "--json", "--data-dir"]).arg(&dir).output();
+    let told: serde_json::Value = serde_json::from_slice(&output.expect("the program runs").stdout).expect("JSON");
+    assert_eq!((&told["ok"], &told["jobs"], &told["complaints"]), (&true.into(), &1.into(), &serde_json::json!([])));
     let data = dir.join("store").join("db");
     let mut bytes = std::fs::read(&data).expect("the data file");
     bytes.iter_mut().for_each(|byte| *byte = !*byte);

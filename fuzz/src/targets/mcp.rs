@@ -12,7 +12,7 @@ use std::cell::RefCell;
 use std::sync::Arc;
 
 use longhaul::config::{self, File, Written};
-use longhaul::mcp::{Answer, Endpoint, Headers, Options, Request};
+use longhaul::mcp::{Answer, Endpoint, Headers, Options, Request, Rights};
 use longhaul::service::Viewer;
 use serde_json::Value;
 
@@ -79,7 +79,7 @@ pub fn run(bytes: &[u8]) {
     let (world, endpoint) = LAST.take().unwrap_or_else(fresh);
     let bytes = world.spell(bytes);
     let Sent { verb, headers, body, viewer } = sent(&world, &Sections::read(&bytes));
-    let request = Request { verb, headers: &headers, body: body.clone().into(), viewer };
+    let request = Request { verb, headers: &headers, body: body.clone().into(), viewer, rights: Rights::ALL };
     let mut answer = world.runtime.block_on(endpoint.handle(request));
     let asked = Asked { verb, body: &body };
     match answer.stream.take() {

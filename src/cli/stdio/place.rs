@@ -2,13 +2,14 @@
 //!
 //! In: a URL, or what the server in this process or another one has written down. Out: a URL to ask, and word when nobody answers there.
 
+use std::net::{IpAddr, Ipv4Addr, Ipv6Addr, SocketAddr, UdpSocket};
 use std::path::{Path, PathBuf};
 use std::sync::{Arc, Mutex, PoisonError};
 
 use tokio::sync::Notify;
 
 /// The file in the data directory that says where its server listens.
-const FILE: &str = "address";
+pub const FILE: &str = "address";
 
 /// See the head of this file. Shared.
 #[derive(Clone)]
@@ -54,11 +55,24 @@ pub struct Written {
     pub stays: bool,
 }
 
-/// The server that this directory had last.
+/// The server that this directory had last. One that would not be on this machine is none: whoever can write a file must not be told tokens.
 pub fn written(data_dir: &Path) -> Option<Written> {
     let text = std::fs::read_to_string(path(data_dir)).ok()?;
     let (url, kind) = text.trim().split_once(' ')?;
-    url.starts_with("http://").then(|| Written { url: url.to_owned(), stays: kind == "serve" })
+    let address = url.strip_prefix("http://")?.parse().ok().and_then(here)?;
+    Some(Written { url: format!("http://{address}"), stays: kind == "serve" })
+}
+
+/// How a server that listens there is reached from this machine; `None` if that is another machine's address.
+pub fn here(listens: SocketAddr) -> Option<SocketAddr> {
+    let ip = match listens.ip() {
+        IpAddr::V4(Ipv4Addr::UNSPECIFIED) => Ipv4Addr::LOCALHOST.into(),
+        IpAddr::V6(Ipv6Addr::UNSPECIFIED) => Ipv6Addr::LOCALHOST.into(),
+        // Only an address of this machine can be bound.
+        other if other.is_loopback() || UdpSocket::bind((other, 0)).is_ok() => other,
+        _ => return None,
+    };
+    Some(SocketAddr::new(ip, listens.port()))
 }
 
 /// Writes down where this directory's server listens, for clients on this machine. Whoever cannot read it is told by `--server`.
@@ -78,4 +92,29 @@ pub fn remove(data_dir: &Path) {
 
 fn path(data_dir: &Path) -> PathBuf {
     data_dir.join(FILE)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_directory_names_a_server_of_this_machine_or_none() {
+        let dir = tempfile::tempdir().expect("a directory");
+        let dir = dir.path();
+        for (text, url) in [
+            ("http://127.0.0.1:80 serve\n", Some("http://127.0.0.1:80")),
+            ("http://[::1]:80 stdio\n", Some("http://[::1]:80")),
+            ("http://0.0.0.0:80 serve\n", Some("http://127.0.0.1:80")),
+            ("http://192.0.2.1:80 serve\n", None),
+            ("http://example.org:80 serve\n", None),
+            ("http://127.0.0.1:80@example.org serve\n", None),
+            ("https://127.0.0.1:80 serve\n", None),
+            ("http://127.0.0.1:80\n", None),
+            ("", None),
+        ] {
+            std::fs::write(path(dir), text).expect("written");
+            assert_eq!(written(dir).map(|written| written.url).as_deref(), url, "{text}");
+        }
+    }
 }

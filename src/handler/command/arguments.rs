@@ -50,6 +50,19 @@ impl Template {
         Ok(Self { program: program.clone(), arguments: parsed })
     }
 
+    /// The fields that are filled in, with the numbers of their arguments.
+    pub fn fields(&self) -> impl Iterator<Item = (usize, &str)> {
+        let pieces = self
+            .arguments
+            .iter()
+            .zip(1..)
+            .flat_map(|(argument, at)| argument.pieces.iter().map(move |piece| (at, piece)));
+        pieces.filter_map(|(at, piece)| match piece {
+            Piece::Field(path) => Some((at, path.as_str())),
+            Piece::Text(_) => None,
+        })
+    }
+
     /// Program and arguments for this payload.
     ///
     /// # Errors

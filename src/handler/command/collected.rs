@@ -41,14 +41,18 @@ impl Collected {
         Self { decoder: Decoder::default(), kept, taken: 0, max }
     }
 
-    /// The output as text: a JSON string. Or as the one JSON value that it is, or as the CallToolResult that it is.
+    /// The output as text: a JSON string, without the one line end that programs put behind their last line. Or as the one JSON value that it
+    /// is, or as the CallToolResult that it is.
     ///
     /// # Errors
     /// Of JSON: a protocol error if it is none, or a CallToolResult with a bad content block.
     pub fn into_output(mut self) -> Result<Output, Outcome> {
         let lossy = self.decoder.finish(|text| self.kept.push(text, self.max));
         match self.kept {
-            Kept::Text(text) => Ok(Output { data: Some(text.finish().into()), lossy, ..Output::default() }),
+            Kept::Text(mut text) => {
+                text.drop_line_end();
+                Ok(Output { data: Some(text.finish().into()), lossy, ..Output::default() })
+            }
             Kept::Json(text) => value(text, lossy),
         }
     }

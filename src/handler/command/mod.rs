@@ -12,6 +12,7 @@ mod exit;
 mod heard;
 mod json;
 mod lines;
+mod program;
 mod protocol;
 mod pump;
 pub mod strays;
@@ -22,6 +23,7 @@ mod tests;
 
 #[cfg(any(debug_assertions, feature = "trial"))]
 pub use self::heard::Piece;
+pub use self::program::missing;
 
 use std::path::PathBuf;
 use std::sync::Arc;
@@ -90,6 +92,11 @@ impl Program {
     pub fn new(settings: Settings, check: Option<Check>) -> Result<Self, String> {
         let arguments = arguments::Template::parse(&settings.command)?;
         Ok(Self { settings, arguments, check })
+    }
+
+    /// The fields of the payload that its arguments name, each with the number of its argument; the program is number 0.
+    pub fn fields(&self) -> impl Iterator<Item = (usize, &str)> {
+        self.arguments.fields()
     }
 
     /// `Err` is an outcome as well: the one of an attempt that ended early.

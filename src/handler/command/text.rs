@@ -82,6 +82,24 @@ impl Quoted {
         }
     }
 
+    /// Takes one `\n` or `\r\n` off the end; further ones are the text's own.
+    pub fn drop_line_end(&mut self) {
+        if self.drop_escape(b'n') {
+            self.drop_escape(b'r');
+        }
+    }
+
+    /// Takes the escape with this letter off the end, if it is there.
+    fn drop_escape(&mut self, letter: u8) -> bool {
+        let Some((&last, before)) = self.json.split_last() else { return false };
+        // An even number of backslashes says backslashes, and the letter is one.
+        let is_there = last == letter && before.iter().rev().take_while(|byte| **byte == b'\\').count() % 2 == 1;
+        if is_there {
+            self.json.truncate(self.json.len() - 2);
+        }
+        is_there
+    }
+
     /// The whole string, quotes included.
     pub fn finish(mut self) -> Vec<u8> {
         append(&mut self.json, b"\"", self.most);
@@ -139,6 +157,27 @@ mod tests {
                 let pieces: Vec<&[u8]> = text.chunks(size).collect();
                 assert_eq!(decoded(&pieces), (expected.clone().into_owned(), is_lossy), "{text:x?} by {size}");
             }
+        }
+    }
+
+    #[test]
+    fn one_line_end_comes_off_the_end_and_nothing_that_looks_like_one() {
+        for (text, expected) in [
+            ("a\n", "a"),
+            ("a\r\n", "a"),
+            ("a\n\n", "a\n"),
+            ("a\r", "a\r"),
+            ("a\\n", "a\\n"),
+            ("a\\\n", "a\\"),
+            ("a\\r\n", "a\\r"),
+            ("n", "n"),
+            ("\n", ""),
+            ("", ""),
+        ] {
+            let mut quoted = Quoted::new(0);
+            quoted.push(text);
+            quoted.drop_line_end();
+            assert_eq!(quoted.finish(), serde_json::to_vec(expected).expect("JSON"), "{text:?}");
         }
     }
 

@@ -10,6 +10,7 @@ pub mod fields;
 pub mod input;
 pub mod job;
 pub mod list;
+pub mod log;
 pub mod probe;
 pub mod submit;
 

@@ -68,9 +68,6 @@ pub fn read(body: &Bytes, headers: &HeaderMap) -> Result<Submit, Problem> {
         fields.complain("type", "is required");
     }
     let payload = fields.raw("payload").map(|raw| body.slice_ref(raw.get().as_bytes()));
-    if payload.is_none() {
-        fields.complain("payload", "is required: a JSON object");
-    }
     let run_at: Option<String> = fields.take("runAt", "a string");
     let when = run_at.as_deref().and_then(Timestamp::parse);
     if run_at.is_some() && when.is_none() {
@@ -78,7 +75,8 @@ pub fn read(body: &Bytes, headers: &HeaderMap) -> Result<Submit, Problem> {
     }
     let submit = Submit {
         job_type: job_type.unwrap_or_default(),
-        payload: payload.unwrap_or_default(),
+        // As the command line and MCP take it: no arguments are no mistake, unless the tool's schema says so.
+        payload: payload.unwrap_or(Bytes::from_static(b"{}")),
         key: fields.take("idempotencyKey", "a string"),
         run_at: when,
         delay: fields.take("delayMs", "a whole number of milliseconds").map(Duration::from_millis),
@@ -181,7 +179,6 @@ mod tests {
         let both = r#"{"type":"a","payload":{},"delayMs":1,"runAt":"2027-01-31T12:00:00Z"}"#;
         for (json, code) in [
             (both, Code::ConflictingFields),
-            (r#"{"type":"a"}"#, Code::BadRequest),
             (r#"{"payload":{}}"#, Code::BadRequest),
             (r#"{"type":1,"payload":{}}"#, Code::BadRequest),
             (r#"{"type":"a","payload":{},"runAt":"tomorrow"}"#, Code::BadRequest),
@@ -191,6 +188,13 @@ mod tests {
             (r#"{"type":"a","payload":{}"#, Code::BadJson),
         ] {
             assert_eq!(submit(json, &[]).map(|_| ()), Err(code), "{json}");
+        }
+    }
+
+    #[test]
+    fn a_payload_that_is_not_sent_is_an_empty_object() {
+        for json in [r#"{"type":"a"}"#, r#"{"type":"a","payload":null}"#] {
+            assert_eq!(submit(json, &[]).unwrap().payload, "{}", "{json}");
         }
     }
 

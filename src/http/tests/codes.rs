@@ -126,6 +126,9 @@ async fn credentials_are_asked_for_by_code() {
     assert_eq!(answer.header("www-authenticate"), Some("Bearer realm=\"longhaul\""));
     let eve: &[_] = &[("authorization", "Bearer eve"), JSON];
     check(&world, ("POST", "/api/jobs", eve, "{}"), 403, "forbidden").await;
-    check(&world, ("POST", "/mcp", eve, "{}"), 403, "forbidden").await;
+    let worker: &[_] = &[("authorization", "Bearer wim"), JSON];
+    check(&world, ("POST", "/mcp", worker, "{}"), 403, "forbidden").await;
+    // Whoever reads comes in: what may be called there, each method says.
+    assert_eq!(world.ask("POST", "/mcp", eve, "{}").await.status, 400);
     check(&world, ("GET", "/api/jobs?owner=ann", eve, ""), 403, "forbidden").await;
 }

@@ -5,6 +5,7 @@ mod calls;
 mod codes;
 mod ends;
 mod events;
+mod logs;
 mod questions;
 mod wire;
 
@@ -136,9 +137,14 @@ impl World {
 
     /// It ends, durably.
     fn finish(&self, claim: &Claim, outcome: Outcome) {
+        self.leave(claim, Leave::Over(outcome), "");
+    }
+
+    /// It is left, durably, having logged this.
+    fn leave(&self, claim: &Claim, leave: Leave, log: &str) {
         let (tell, told) = std::sync::mpsc::channel();
         let freed = Box::new(move || tell.send(()).unwrap());
-        self.work.finish(claim, Leave::Over(outcome), Bytes::new(), freed);
+        self.work.finish(claim, leave, Bytes::copy_from_slice(log.as_bytes()), freed);
         block_in_place(|| told.recv()).unwrap();
     }
 
@@ -177,7 +183,7 @@ fn tool(rules: Rules) -> Tool {
     }
 }
 
-/// Tokens `ann` and `bob` (submit, read), `eve` (read), `root` (admin), each with its name as its text.
+/// Tokens `ann` and `bob` (submit, read), `eve` (read), `wim` (work), `root` (admin), each with its name as its text.
 fn with_tokens() -> Options {
     let token = |name: &str, scopes: &[Scope]| Token {
         name: name.into(),
@@ -185,8 +191,9 @@ fn with_tokens() -> Options {
         scopes: scopes.iter().copied().collect(),
     };
     let both = [Scope::Submit, Scope::Read];
-    let tokens =
-        vec![token("ann", &both), token("bob", &both), token("eve", &[Scope::Read]), token("root", &[Scope::Admin])];
+    let one = |name: &str, scope| token(name, &[scope]);
+    let (eve, wim, root) = (one("eve", Scope::Read), one("wim", Scope::Work), one("root", Scope::Admin));
+    let tokens = vec![token("ann", &both), token("bob", &both), eve, wim, root];
     Options { tokens, ticket_seed: [9; 32], ..Options::default() }
 }
 

@@ -36,6 +36,11 @@ pub fn is_helper(name: &str) -> bool {
     Helper::named(name).is_some()
 }
 
+/// Whether the helper of that name only reads; `None` if there is none.
+pub(super) fn reads(name: &str) -> Option<bool> {
+    Helper::named(name).map(Helper::reads)
+}
+
 #[derive(Clone, Copy)]
 enum Helper {
     Get,
@@ -69,16 +74,24 @@ impl Helper {
         Self::ALL.into_iter().find(|helper| helper.name() == name)
     }
 
+    /// Whether it changes nothing.
+    const fn reads(self) -> bool {
+        match self {
+            Self::Get | Self::Wait | Self::List | Self::View => true,
+            Self::Cancel | Self::Answer | Self::Question | Self::Retry => false,
+        }
+    }
+
     fn tool(self) -> Tool {
-        let (title, description, schema, reads) = match self {
-            Self::Get => ("Get a job", get_job::DESCRIPTION, get_job::schema(), true),
-            Self::Wait => ("Wait for jobs", wait_for_jobs::DESCRIPTION, wait_for_jobs::schema(), true),
-            Self::Cancel => ("Cancel a job", cancel_job::DESCRIPTION, cancel_job::schema(), false),
-            Self::List => ("List jobs", list_jobs::DESCRIPTION, list_jobs::schema(), true),
-            Self::Answer => ("Answer a job", answer_job::DESCRIPTION, answer_job::schema(), false),
-            Self::View => ("View a job", view_job::DESCRIPTION, view_job::schema(), true),
-            Self::Question => ("Answer a question", answer_question::DESCRIPTION, answer_question::schema(), false),
-            Self::Retry => ("Retry a job", retry_job::DESCRIPTION, retry_job::schema(), false),
+        let (title, description, schema) = match self {
+            Self::Get => ("Get a job", get_job::DESCRIPTION, get_job::schema()),
+            Self::Wait => ("Wait for jobs", wait_for_jobs::DESCRIPTION, wait_for_jobs::schema()),
+            Self::Cancel => ("Cancel a job", cancel_job::DESCRIPTION, cancel_job::schema()),
+            Self::List => ("List jobs", list_jobs::DESCRIPTION, list_jobs::schema()),
+            Self::Answer => ("Answer a job", answer_job::DESCRIPTION, answer_job::schema()),
+            Self::View => ("View a job", view_job::DESCRIPTION, view_job::schema()),
+            Self::Question => ("Answer a question", answer_question::DESCRIPTION, answer_question::schema()),
+            Self::Retry => ("Retry a job", retry_job::DESCRIPTION, retry_job::schema()),
         };
         Tool {
             name: self.name().into(),
@@ -87,7 +100,7 @@ impl Helper {
             description: Some(description.into()),
             input_schema: schema,
             output_schema: None,
-            annotations: Some(serde_json::json!({ "readOnlyHint": reads, "openWorldHint": false })),
+            annotations: Some(serde_json::json!({ "readOnlyHint": self.reads(), "openWorldHint": false })),
             inline_wait: Millis(0),
             derive_key: false,
             task_support: TaskSupport::Never,

@@ -17,7 +17,7 @@ use crate::job::{EventId, Head, JobId, Millis, Position, Timestamp};
 use crate::mcp::ranges::TEXT_DEFAULT;
 use crate::mcp::reply::Members;
 use crate::mcp::rpc::{self, Error};
-use crate::mcp::voice::Voice;
+use crate::mcp::voice::{Voice, how_far};
 use crate::mcp::work::{Asker, Outcome, Waits, Work, deadline};
 use crate::mcp::{Endpoint, refusal};
 use crate::service::{Bounds, Refused};
@@ -137,7 +137,11 @@ impl Watch {
 
     async fn tell(&self, context: &Context<'_>, heads: &[Arc<Head>], voice: &mut Voice) {
         let ended = heads.len() - unfinished(heads).count();
-        let message = format!("{ended} of {} jobs have ended", heads.len());
+        let message = match heads {
+            // Its own words: who waits for one job wants to know how far that is.
+            [one] => how_far(one),
+            _ => format!("{ended} of {} jobs have ended", heads.len()),
+        };
         let (done, total) = (ended as f64, heads.len() as f64);
         voice.rise(done, Some(total), Timestamp(self.from), &message, context.endpoint.clock.now()).await;
     }

@@ -12,6 +12,7 @@ use serde_json::{Value, json};
 use super::super::rpc::{self, Error, INVALID_PARAMS, present};
 use super::dialect::{Dialect, Fault};
 use crate::events::{Filter, Label};
+use crate::job::json::wrong;
 use crate::job::{EVENT_TYPES, JobId};
 
 /// The catch-all: every type.
@@ -53,8 +54,8 @@ impl Wanted {
         if !rpc::is_object(arguments) {
             return Err(refuse("must be an object".into()));
         }
-        let Arguments { job, event_type } =
-            serde_json::from_str(arguments.get()).map_err(|why| refuse(why.to_string()))?;
+        let Arguments { job, event_type } = serde_json::from_str(arguments.get())
+            .map_err(|why| Error::answered(INVALID_PARAMS, wrong("params.arguments", arguments.get(), &why)))?;
         let job = text(job, "jobId").map_err(refuse)?;
         if job.as_ref().is_some_and(|job| job.len() > JOB_ID_MAX) {
             return Err(refuse(format!("jobId is longer than {JOB_ID_MAX} bytes")));

@@ -107,6 +107,11 @@ async fn params_that_do_not_fit_are_named_as_clients_write_them() {
         ),
         (
             "events/poll",
+            json!({"name": "job.event", "arguments": {"job": 1}}),
+            "params.arguments.job is not known; there is jobId or type",
+        ),
+        (
+            "events/poll",
             json!({"name": "job.event", "maxEvents": "all"}),
             "params.maxEvents must be a whole number that is not negative, not a string",
         ),

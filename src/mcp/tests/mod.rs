@@ -13,6 +13,7 @@ mod questions;
 mod reader;
 mod results;
 mod rig;
+mod rights;
 mod sessions;
 mod streams;
 mod tasks;

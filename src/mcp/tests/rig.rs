@@ -9,9 +9,11 @@ use serde_json::{Value, json};
 use crate::clock::Manual;
 use crate::core::{self, LocalWork, Retention};
 use crate::events::Published;
-use crate::job::{Asking, Class, Failing, Failure, JobId, Json, Millis, Outcome, Output, Rules, Throttle, Timestamp};
+use crate::job::{
+    Asking, Class, Failing, Failure, JobId, Json, Millis, Outcome, Output, Progress, Rules, Throttle, Timestamp,
+};
 use crate::mcp::headers::fake::List;
-use crate::mcp::{Answer, Endpoint, Options, Request};
+use crate::mcp::{Answer, Endpoint, Options, Request, Rights};
 use crate::metrics::Metrics;
 use crate::service::{Catalogue, Parts, Service, TaskSupport, Tool, Viewer};
 use crate::store::Store;
@@ -151,6 +153,11 @@ impl Rig {
         Self::on(store, clock, options).await
     }
 
+    /// Tells how far the first held claim is.
+    pub fn progress(&self, progress: Progress) {
+        self.work.report(&self.held.claims()[0], Report::Progress(progress));
+    }
+
     /// Ends every held claim with this result.
     pub fn let_go(&self, result: &Value) {
         let claims = std::mem::take(&mut *self.held.claims());
@@ -164,9 +171,20 @@ impl Rig {
     }
 
     pub async fn request_as(&self, viewer: Viewer, verb: &str, headers: &[(&str, &[u8])], body: &[u8]) -> Answer {
+        self.request_by(viewer, Rights::ALL, verb, headers, body).await
+    }
+
+    pub async fn request_by(
+        &self,
+        viewer: Viewer,
+        rights: Rights,
+        verb: &str,
+        headers: &[(&str, &[u8])],
+        body: &[u8],
+    ) -> Answer {
         let list = List(headers);
         let body = Bytes::copy_from_slice(body);
-        self.endpoint.handle(Request { verb, headers: &list, body, viewer }).await
+        self.endpoint.handle(Request { verb, headers: &list, body, viewer, rights }).await
     }
 
     /// POSTs a message with the headers that every client sends, and these.

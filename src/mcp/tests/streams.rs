@@ -370,6 +370,34 @@ async fn progress_rises_over_a_stream_that_broke_off_whatever_is_waited_for() {
     }
 }
 
+#[tokio::test(start_paused = true)]
+async fn a_wait_for_one_job_tells_in_its_own_words_how_far_it_is() {
+    let rig = Rig::new().await;
+    let session = rig.open("2025-11-25").await;
+    let id = rig.start(json!({"hold": true})).await;
+    rig.holds().await;
+    let other = rig.start(json!({"hold": true, "budget": 1})).await;
+    let wait = async |ids: Value| {
+        let params = json!({"name": "wait_for_jobs", "arguments": {"jobIds": ids, "timeoutMs": 600_000}, "_meta": {"progressToken": "p"}});
+        let headers = [BOTH, ("mcp-session-id", session.as_str())];
+        Reader::of(rig.post(&headers, &request(1, "tools/call", params)).await)
+    };
+    let said = async |stream: &mut Reader, expected: &str| loop {
+        let event = stream.next().await.expect("progress");
+        if event.data.is_some_and(|data| data["params"]["message"] == expected) {
+            return;
+        }
+        rig.clock.advance(crate::job::Millis::seconds(10));
+    };
+    let mut one = wait(json!([id])).await;
+    said(&mut one, "in_progress, attempt 1 of 5").await;
+    rig.clock.advance(crate::job::Millis::seconds(10));
+    let message = Some(format!("ranking {}", "é".repeat(200)).into());
+    rig.progress(crate::job::Progress { step: Some(2), total_steps: Some(4), percent: Some(50.0), message });
+    said(&mut one, &format!("2/4 50% ranking {}", "é".repeat(56))).await;
+    said(&mut wait(json!([id, other])).await, "0 of 2 jobs have ended").await;
+}
+
 #[tokio::test]
 async fn case_28_a_stream_is_given_to_whoever_would_take_one() {
     let rig = Rig::new().await;

@@ -18,9 +18,27 @@ fn text_is_the_payload_on_one_line_in_and_the_output_as_it_is_out() {
 }
 
 #[test]
+fn one_line_end_at_the_end_of_a_text_is_not_part_of_it() {
+    // `echo` and `wc` end their last line: nobody who reads a text wants that.
+    for (written, expected) in [
+        (r"a\n", "a"),
+        (r"a\r\n", "a"),
+        (r"a\n\n", "a\n"),
+        (r"a\r\n\r\n", "a\r\n"),
+        (r"a\r", "a\r"),
+        (r"a\nb", "a\nb"),
+        (r"a \n", "a "),
+        (r"\n", ""),
+        ("", ""),
+    ] {
+        assert_eq!(text(&format!("printf '{written}'")).data(), expected, "{written}");
+    }
+}
+
+#[test]
 fn stderr_is_the_log_and_never_the_result() {
     let ran = text("echo out; echo err one >&2; printf 'err \\303\\050' >&2");
-    assert_eq!((ran.data(), ran.log.as_str()), ("out\n".into(), "err one\nerr \u{fffd}(\n"));
+    assert_eq!((ran.data(), ran.log.as_str()), ("out".into(), "err one\nerr \u{fffd}(\n"));
 }
 
 #[test]
@@ -81,7 +99,7 @@ fn more_output_than_allowed_ends_the_program_and_fails_the_job() {
         assert!(message.contains("1000 bytes"), "{message}");
     }
     let settings = Settings { max_result: 11, ..script("echo 0123456789", Form::Text) };
-    assert_eq!(run(settings, "{}").data(), "0123456789\n");
+    assert_eq!(run(settings, "{}").data(), "0123456789");
 }
 
 #[test]
@@ -111,17 +129,17 @@ fn a_result_is_checked_against_the_output_schema_unless_it_is_an_error() {
 #[test]
 fn a_program_that_does_not_read_its_stdin_is_not_waited_for() {
     let payload = format!("{{\"big\":\"{}\"}}", "x".repeat(1024 * 1024));
-    assert_eq!(run(script("echo done", Form::Text), &payload).data(), "done\n");
-    assert_eq!(run(script("exec <&-; echo done", Form::Text), &payload).data(), "done\n");
+    assert_eq!(run(script("echo done", Form::Text), &payload).data(), "done");
+    assert_eq!(run(script("exec <&-; echo done", Form::Text), &payload).data(), "done");
     let both_ways = run(script("cat; cat >&2", Form::Text), &payload[..]);
     assert_eq!(both_ways.failure().1, "output_too_large");
     let settings = Settings { max_result: 2 * 1024 * 1024, ..script("cat", Form::Text) };
-    assert_eq!(run(settings, &payload).data().as_str().map(str::len), Some(payload.len() + 1));
+    assert_eq!(run(settings, &payload).data().as_str().map(str::len), Some(payload.len()));
 }
 
 #[test]
 fn a_program_may_close_its_pipes_before_it_ends() {
-    assert_eq!(text("echo early; exec >&- 2>&-; read -r line; exit 0").data(), "early\n");
+    assert_eq!(text("echo early; exec >&- 2>&-; read -r line; exit 0").data(), "early");
     assert_eq!(text("exec >&- 2>&-; exit 75").failure().1, "exit_75");
 }
 
@@ -130,11 +148,11 @@ fn a_flood_on_stderr_holds_nothing_up_and_only_its_end_is_kept() {
     let ran = text(
         "i=0; while [ $i -lt 20000 ]; do echo 'line 0123456789 0123456789' >&2; i=$((i+1)); done; echo last >&2; echo out",
     );
-    assert_eq!(ran.data(), "out\n");
+    assert_eq!(ran.data(), "out");
     assert!(ran.log.len() <= crate::handler::LOG_MAX && ran.log.len() > 60_000, "{}", ran.log.len());
     assert!(ran.log.starts_with("line") && ran.log.ends_with("last\n"));
     let ran = text("head -c 200000 /dev/zero | tr '\\0' x >&2; echo out");
-    assert_eq!(ran.data(), "out\n");
+    assert_eq!(ran.data(), "out");
     assert!(ran.log.lines().all(|line| line.len() <= pump::STDERR_LINE_MAX) && ran.log.len() > 50_000);
 }
 
