@@ -155,7 +155,7 @@ impl Sled {
     /// A payload that its job's record carries.
     fn read_carried(&self, trees: &Trees, job: JobId, name: BodyRef) -> Result<Option<Bytes>, Error> {
         let head = self.read_job(trees, job)?;
-        Ok(head.and_then(|head| head.job.spec.carried.bytes(name).cloned()))
+        Ok(head.filter(|head| head.job.spec.payload == name).and_then(|head| head.job.spec.carried().cloned()))
     }
 
     /// A part of a large body. What is wrong with its file is no matter of the store: only its readers are the worse.

@@ -156,8 +156,8 @@ fn has_the_right_id(asked: &Asked<'_>, members: &Members<'_>, answer: &Answer) {
     }
 }
 
-/// A string or an integer, of at most `ID_MAX` bytes.
+/// A string that can be echoed to anybody, or an integer, of at most `ID_MAX` bytes.
 fn is_id(raw: &str) -> bool {
     let is_integer = raw.trim_start_matches('-').bytes().all(|byte| byte.is_ascii_digit());
-    raw.len() <= ID_MAX && (raw.starts_with('"') || is_integer)
+    raw.len() <= ID_MAX && (serde_json::from_str::<String>(raw).is_ok() || is_integer)
 }
