@@ -56,6 +56,15 @@ pub struct Filters {
     /// Only dead letters: failed jobs that were not replayed
     #[arg(long)]
     dead_lettered: bool,
+    /// Only those created after this time, such as 2027-01-31T12:00:00Z
+    #[arg(long, value_name = "TIME")]
+    created_after: Option<String>,
+    /// Only those created before this time
+    #[arg(long, value_name = "TIME")]
+    created_before: Option<String>,
+    /// Only those that wait for a worker for longer than this, such as 5m
+    #[arg(long, value_name = "DURATION")]
+    pending_longer_than: Option<String>,
     /// At most so many, the newest [list: 50; export: all]
     #[arg(long)]
     limit: Option<usize>,
@@ -63,7 +72,15 @@ pub struct Filters {
 
 impl Filters {
     fn query(&self) -> Vec<(&'static str, String)> {
-        let texts = [("status", &self.status), ("type", &self.job_type), ("tag", &self.tag), ("owner", &self.owner)];
+        let texts = [
+            ("status", &self.status),
+            ("type", &self.job_type),
+            ("tag", &self.tag),
+            ("owner", &self.owner),
+            ("createdAfter", &self.created_after),
+            ("createdBefore", &self.created_before),
+            ("pendingLongerThan", &self.pending_longer_than),
+        ];
         let mut query: Vec<_> = texts.into_iter().filter_map(|(name, value)| Some((name, value.clone()?))).collect();
         query.extend(self.dead_lettered.then(|| ("deadLettered", "true".to_owned())));
         query

@@ -274,6 +274,17 @@ fn a_list_goes_on_from_page_to_page() {
 }
 
 #[test]
+fn a_list_takes_every_filter_that_the_server_has() {
+    let empty = vec![json("200 OK", "{\"jobs\":[]}")];
+    let filters = ["--type", "t", "--owner", "ann", "--created-after", "2027-01-31T12:00:00Z", "--created-before"];
+    let more = ["2027-02-01T12:00:00Z", "--pending-longer-than", "5m", "--dead-lettered", "--limit", "3"];
+    let sent = check(&[&["list"], &filters[..], &more[..]].concat(), empty, 0, "", "");
+    let query = "type=t&owner=ann&createdAfter=2027-01-31T12%3A00%3A00Z&createdBefore=2027-02-01T12%3A00%3A00Z&pendingLongerThan=5m\
+                 &deadLettered=true&limit=3 ";
+    assert!(sent[0].starts_with(&format!("GET /api/jobs?{query}")), "{}", sent[0]);
+}
+
+#[test]
 fn a_watch_goes_on_over_a_killed_server_and_tells_each_event_once() {
     let step = |n: u32| event(&format!("00000001-{}", 10 + n), "job.progress", &format!("{{\"step\":{n}}}"));
     let (half, _) = step(3).split_once("payload").map(|(a, b)| (a.to_owned(), b.to_owned())).expect("a payload");

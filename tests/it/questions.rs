@@ -67,7 +67,7 @@ fn a_program_that_waits_is_answered_in_place_and_its_job_runs_once() {
     let (code, refused) = type_in(&server, &["answer", &id, "size", r#"{"size":"XL"}"#]);
     assert!(code == Some(5) && refused.contains("/answers/size/content/size"), "{refused}");
     let (code, said) = type_in(&server, &["answer", &id, "size", r#"{"size":"M"}"#]);
-    assert!(code == Some(0) && said.starts_with("it is input_required\nit asks colour: "), "{said}");
+    assert!(code == Some(0) && said.starts_with(&format!("{id} is input_required\nit asks colour: ")), "{said}");
     let (code, _) = type_in(&server, &["answer", &id, "colour", "--decline"]);
     assert_eq!(code, Some(0));
     let job = client.ended(&id);
