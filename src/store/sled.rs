@@ -15,6 +15,7 @@ mod format;
 mod keys;
 mod make;
 mod open;
+mod opening;
 mod pin;
 mod reached;
 mod read;

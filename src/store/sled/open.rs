@@ -17,8 +17,8 @@ use super::reached::{Extent, Reached, Standing};
 use super::shown::Shown;
 use super::writer::{TypeRow, Writer};
 use super::{
-    BeforeSync, Options, Sled, Trees, contained, failure, files, format, keys, make, reached, read, refusal, segments,
-    settle, verify,
+    BeforeSync, Options, Sled, Trees, contained, failure, files, format, keys, make, opening, reached, read, refusal,
+    segments, settle, verify,
 };
 use crate::fault::{self, Breach, Point};
 use crate::job::{BODY_SMALL_MAX, Epoch, Job, Position};
@@ -83,6 +83,9 @@ fn open_locked(options: &Options, before_sync: Option<BeforeSync>, lock: File) -
     let dir = &options.dir;
     files::remove_unfinished_snapshots(dir).map_err(refusal(format!("cannot clean {}", dir.display())))?;
     require_data(dir)?;
+    if !fault::is_broken(Breach::NoSyncAtOpen) {
+        opening::begin(dir).map_err(refusal(format!("cannot note what is in {}", dir.display())))?;
+    }
     let suspicion = segments::suspicion(dir).map_err(refusal(format!("cannot read {}", dir.display())))?;
     let opened = contained(|| {
         let trees = open_trees(dir, options.cache_bytes)?;
@@ -227,6 +230,7 @@ fn open_trees(dir: &Path, cache_bytes: u64) -> Result<Trees, Error> {
     if !fault::is_broken(Breach::NoSyncAtOpen) {
         let synced = files::sync(dir).and_then(|()| files::sync_above(dir));
         synced.map_err(refusal(format!("cannot sync {}", dir.display())))?;
+        opening::done(dir);
     }
     Ok(trees)
 }

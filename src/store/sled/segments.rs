@@ -13,7 +13,7 @@ use std::path::Path;
 /// sled's data file.
 pub const DATA: &str = "db";
 /// How sled divides it.
-const SEGMENT: u64 = 512 * 1024;
+pub const SEGMENT: u64 = 512 * 1024;
 /// A segment's own head: checksum, its place in the log, and how far that was stable by then.
 const HEAD: usize = 20;
 /// Room that sled leaves unused where a message would not fit.
@@ -23,28 +23,51 @@ const TURNED: i64 = i64::MAX;
 
 /// Why what sled will make of the file cannot be taken for all that was in it; `None` if it can.
 pub fn suspicion(dir: &Path) -> io::Result<Option<String>> {
-    let from = replayed_from(dir)? / SEGMENT * SEGMENT;
     let file = File::open(dir.join(DATA))?;
-    let mut segments = BTreeMap::new();
-    let mut stable = 0;
-    for at in (0..file.metadata()?.len()).step_by(usize::try_from(SEGMENT).unwrap_or(usize::MAX)) {
-        match head(&file, at)? {
-            Head::Of { place, stable_to } if place >= from => {
-                segments.insert(place, at);
-                stable = stable_to.max(stable);
-            }
-            Head::Of { .. } | Head::Nothing => {}
-            Head::Damaged => return Ok(Some(format!("the segment at byte {at} of {DATA} has no sound head"))),
-        }
+    let segments = Segments::of(dir, &file)?;
+    if let Some(at) = segments.damaged {
+        return Ok(Some(format!("the segment at byte {at} of {DATA} has no sound head")));
     }
-    // From this segment on an unreadable message is the end of the log, for sled and for us.
-    let tail = stable / SEGMENT * SEGMENT;
-    for (place, at) in segments.range(..tail) {
-        if let Some(offset) = unreadable(&file, *at, place / SEGMENT)? {
+    for (place, at) in segments.replayed.range(..segments.tail) {
+        if let Some(offset) = unreadable(&file, *at, *place)? {
             return Ok(Some(format!("what stands at byte {} of {DATA} cannot be read", at + offset)));
         }
     }
     Ok(None)
+}
+
+/// What the heads of all segments say.
+pub struct Segments {
+    /// The place that sled will replay from.
+    pub from: u64,
+    /// Those that sled will replay: where they stand in the file, by their place in the log.
+    pub replayed: BTreeMap<u64, u64>,
+    /// The place from which on an unreadable message is the end of the log, for sled and for us: none may be missing there.
+    pub tail: u64,
+    /// Where nothing stands.
+    pub unused: Vec<u64>,
+    /// Where the first stands that has no sound head.
+    pub damaged: Option<u64>,
+}
+
+impl Segments {
+    /// Of this data file in the store's directory.
+    pub fn of(dir: &Path, file: &File) -> io::Result<Self> {
+        let from = replayed_from(dir)? / SEGMENT * SEGMENT;
+        let mut segments = Self { from, replayed: BTreeMap::new(), tail: 0, unused: Vec::new(), damaged: None };
+        for at in (0..file.metadata()?.len()).step_by(usize::try_from(SEGMENT).unwrap_or(usize::MAX)) {
+            match head(file, at)? {
+                Head::Of { place, stable_to } if place >= from => {
+                    segments.replayed.insert(place, at);
+                    segments.tail = segments.tail.max(stable_to / SEGMENT * SEGMENT);
+                }
+                Head::Of { .. } => {}
+                Head::Nothing => segments.unused.push(at),
+                Head::Damaged => segments.damaged = segments.damaged.or(Some(at)),
+            }
+        }
+        Ok(segments)
+    }
 }
 
 /// Where the replay begins: sled's newest snapshot says it in its name.
@@ -83,8 +106,22 @@ fn head(file: &File, at: u64) -> io::Result<Head> {
     })
 }
 
-/// Where in the segment the first message stands that cannot be read.
-fn unreadable(file: &File, at: u64, number: u64) -> io::Result<Option<u64>> {
+/// An empty segment of this place, to be written where nothing stands: its head, and the message that ends it.
+pub fn empty(place: u64) -> Vec<u8> {
+    let turned = |number: i64| (number ^ TURNED).to_le_bytes();
+    // It says nothing of how far the log was stable.
+    let said = [turned(place.cast_signed()), turned(0)].concat();
+    let mut head = vec![CAP, 0];
+    put_varint(place / SEGMENT, &mut head);
+    // Of no page.
+    put_varint(u64::MAX, &mut head);
+    let (said_sum, sum) = (!crc32fast::hash(&said), !crc32fast::hash(&head));
+    [&said_sum.to_le_bytes()[..], &said, &sum.to_le_bytes(), &head].concat()
+}
+
+/// Where in the segment of that place, which begins there, the first message stands that cannot be read.
+pub fn unreadable(file: &File, at: u64, place: u64) -> io::Result<Option<u64>> {
+    let number = place / SEGMENT;
     let mut segment = vec![0; usize::try_from(SEGMENT).unwrap_or(usize::MAX)];
     let count = read_up_to(file, &mut segment, at)?;
     let mut from = HEAD;
@@ -148,6 +185,17 @@ fn varint(rest: &mut &[u8]) -> Option<u64> {
             bytes.iter().rev().fold(0, |number, byte| number << 8 | u64::from(*byte))
         }
     })
+}
+
+/// Appends a number as sled writes it: the short form or the long one.
+fn put_varint(number: u64, to: &mut Vec<u8>) {
+    match u8::try_from(number) {
+        Ok(short @ 0..=240) => to.push(short),
+        Ok(_) | Err(_) => {
+            to.push(255);
+            to.extend_from_slice(&number.to_le_bytes());
+        }
+    }
 }
 
 fn read_up_to(file: &File, into: &mut [u8], at: u64) -> io::Result<usize> {

@@ -2,6 +2,7 @@
 
 mod ends;
 mod large;
+mod opening;
 
 use std::fs;
 use std::path::Path;
