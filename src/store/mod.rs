@@ -357,8 +357,8 @@ pub trait Store: Send + Sync {
     /// Cells whose name starts with `prefix`, by name.
     fn cells(&self, prefix: &str) -> Result<Vec<(String, Bytes)>, Error>;
 
-    /// Ended jobs of a type, the longest ended first, that ended before `before`, each with its end (`failed` ones
-    /// have their own term).
+    /// Ended jobs of a type, the longest ended first and those of one time in any order, that ended before `before`, each with
+    /// its end (`failed` ones have their own term).
     fn ends(
         &self,
         job_type: &str,

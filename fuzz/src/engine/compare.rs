@@ -46,7 +46,13 @@ pub fn everything(disk: &dyn Store, model: &Memory, jobs: &[JobId], gone: &[(Job
     let types = model.totals();
     for (job_type, failed) in types.types.keys().flat_map(|job_type| [(job_type, false), (job_type, true)]) {
         let stores = [disk, model as &dyn Store];
-        let [found, expected] = stores.map(|s| s.ends(job_type, failed, LATER, 100).expect("works"));
+        let [found, expected] = stores.map(|s| {
+            let mut ends = s.ends(job_type, failed, LATER, 100).expect("works");
+            assert!(ends.is_sorted_by_key(|(at, _)| *at));
+            // Those of one time come in any order.
+            ends.sort_unstable();
+            ends
+        });
         assert_eq!(found, expected, "ends of {job_type}, failed: {failed}");
     }
     for (id, name) in gone {
