@@ -143,6 +143,14 @@ impl Sled {
         } else {
             return self.read_body_file(trees, job, name, offset, length);
         };
+        let found = match found {
+            // What its record still names does not just go.
+            None if self.is_named(trees, job, name)? => {
+                let again = self.read_range(trees, job, name, offset, length)?;
+                Some(again.ok_or_else(|| damaged(job, name, "it is missing"))?)
+            }
+            found => found,
+        };
         match &found {
             Some(bytes) if bytes.len() != length => Err(damaged(job, name, "it is shorter than its record says")),
             Some(bytes) if offset == 0 && length as u64 == name.len && crc32fast::hash(bytes) != name.crc => {
@@ -158,6 +166,11 @@ impl Sled {
         Ok(head.filter(|head| head.job.spec.payload == name).and_then(|head| head.job.spec.carried().cloned()))
     }
 
+    fn is_named(&self, trees: &Trees, job: JobId, name: BodyRef) -> Result<bool, Error> {
+        let head = self.read_job(trees, job)?;
+        Ok(head.is_some_and(|head| head.job.bodies().any(|named| named == name)))
+    }
+
     /// A part of a large body. What is wrong with its file is no matter of the store: only its readers are the worse.
     fn read_body_file(
         &self,
@@ -171,9 +184,11 @@ impl Sled {
         let file = match File::open(self.body_path(job, name)) {
             Ok(file) => file,
             Err(error) if error.kind() == std::io::ErrorKind::NotFound => {
-                let head = self.read_job(trees, job)?;
-                let is_named = head.is_some_and(|head| head.job.bodies().any(|named| named == name));
-                return if is_named { Err(broken("its file is missing".into())) } else { Ok(None) };
+                return if self.is_named(trees, job, name)? {
+                    Err(broken("its file is missing".into()))
+                } else {
+                    Ok(None)
+                };
             }
             Err(error) => return Err(broken(format!("its file cannot be opened: {error}"))),
         };

@@ -390,3 +390,15 @@ fn a_data_file_that_holds_less_than_was_acknowledged_is_refused_and_nothing_is_s
     assert!(why.contains("entries are lost") && why.contains("-2 and now ends at"), "{why}");
     assert_eq!(names(&place.path("bodies")).len(), 1, "what may yet be needed is left alone");
 }
+
+#[test]
+fn a_small_body_that_its_record_names_and_nobody_finds_is_damage_and_no_absence() {
+    let place = Place::new();
+    let store = place.open();
+    let mut story = job(1);
+    story.create(&store);
+    let (id, name) = (story.id(), story.spec.payload);
+    store.with_trees(|trees| Ok(drop(trees.bodies.clear()))).expect("works");
+    let found = store.body(id, name, 0, 99);
+    assert!(matches!(&found, Err(Error::Corrupt { why, .. }) if why.contains("missing")), "{found:?}");
+}
