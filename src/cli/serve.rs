@@ -237,6 +237,9 @@ fn start(config: &Config) -> Result<Running, NoStart> {
     Ok(Running { core, service, roster, runner, metrics, published, ended, clock, shutdown })
 }
 
+/// How long a start that failed waits to hear whether the store did.
+const TOLD_WITHIN: std::time::Duration = std::time::Duration::from_millis(200);
+
 /// Serves, and returns the exit code once everything has ended.
 async fn serve(config: &Config, mut running: Running, host: &mut dyn Host, hangup: std::io::Result<Signal>) -> u8 {
     // Before it says that it serves: who reads that may end it.
@@ -250,6 +253,10 @@ async fn serve(config: &Config, mut running: Running, host: &mut dyn Host, hangu
     let Bound { server, endpoint, deliveries } = match bind(config, &running, host).await {
         Ok(bound) => bound,
         Err(why) => {
+            // It may be for the store, which tells of its end a moment later.
+            if let Ok(Some(fatal)) = tokio::time::timeout(TOLD_WITHIN, running.ended.recv()).await {
+                return died(&running.service, fatal);
+            }
             output::complain(&why);
             return exit::USAGE;
         }

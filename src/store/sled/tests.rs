@@ -398,7 +398,7 @@ fn a_small_body_that_its_record_names_and_nobody_finds_is_damage_and_no_absence(
     let mut story = job(1);
     story.create(&store);
     let (id, name) = (story.id(), story.spec.payload);
-    store.with_trees(|trees| Ok(drop(trees.bodies.clear()))).expect("works");
+    store.with_trees(|trees| trees.bodies.clear().map_err(super::failure)).expect("works");
     let found = store.body(id, name, 0, 99);
     assert!(matches!(&found, Err(Error::Corrupt { why, .. }) if why.contains("missing")), "{found:?}");
 }
