@@ -8,6 +8,7 @@ mod blocks;
 mod body;
 mod commit;
 mod compact;
+mod doubt;
 mod ends;
 mod files;
 mod forget;
@@ -187,6 +188,10 @@ fn failure(error: ::sled::Error) -> Error {
             at: "the data file".into(),
             why: at.map_or("sled reports corruption".into(), |at| format!("sled reports corruption at {at:?}")),
         },
+        // What it looks for lies behind the end of the file.
+        ::sled::Error::Io(ref short) if short.kind() == std::io::ErrorKind::UnexpectedEof => {
+            Error::Corrupt { at: "the data file".into(), why: format!("it is too short: {short}") }
+        }
         ::sled::Error::Io(ref refused) => Error::refused("sled", refused),
         ::sled::Error::CollectionNotFound(_) | ::sled::Error::Unsupported(_) | ::sled::Error::ReportableBug(_) => {
             Error::Unavailable(error.to_string())

@@ -48,6 +48,13 @@ impl Report {
         self.wrong == 0
     }
 
+    /// The damage that it tells of, with what else is to be said; `None` if all holds.
+    pub(super) fn into_error(self, also: &str) -> Option<Error> {
+        let wrong = self.wrong;
+        let Complaint { at, why } = self.complaints.into_iter().next()?;
+        Some(Error::Corrupt { at, why: format!("{why}; that is the first of {wrong} complaints ({also})") })
+    }
+
     /// Adds a complaint.
     pub(super) fn complain(&mut self, at: impl Into<String>, why: impl Into<String>) {
         self.wrong += 1;

@@ -21,8 +21,7 @@ fn ended_jobs_go_when_they_are_too_many_and_the_floor_rises_past_them() {
             id
         })
         .collect();
-    rig.settle();
-    rig.settle();
+    rig.rest();
     let kept = |id| rig.store.job(id).expect("readable").is_some();
     assert_eq!(ids.iter().map(|id| kept(*id)).collect::<Vec<_>>(), [false, false, true, true, true]);
     assert_eq!(rig.store.bounds().floor.0, 7, "past the three entries of each");
@@ -56,8 +55,7 @@ fn ended_jobs_go_at_their_age_by_themselves_and_failed_ones_later() {
 fn kept_of_five(retention: Retention) -> Vec<bool> {
     let rig = Rig::with(Options { retention, ..options() }, Rules::default());
     let ids: Vec<JobId> = (0..5).map(|n| end_one(&rig, n)).collect();
-    rig.settle();
-    rig.settle();
+    rig.rest();
     ids.iter().map(|id| rig.store.job(*id).expect("readable").is_some()).collect()
 }
 
@@ -101,9 +99,7 @@ fn what_had_ended_before_a_start_goes_after_it() {
     let rig = Rig::new();
     let ids: Vec<JobId> = (0..5).map(|n| end_one(&rig, n)).collect();
     let (store, clock) = (rig.store.clone(), rig.clock.clone());
-    rig.core.drain();
-    rig.core.close();
-    rig.ended();
+    rig.rest();
     let all = Bound { max_jobs: Some(1), max_bytes: None };
     let rig = Rig::on(
         store,
@@ -111,7 +107,6 @@ fn what_had_ended_before_a_start_goes_after_it() {
         Options { retention: Retention { all, ..Retention::default() }, ..options() },
         Rules::default(),
     );
-    rig.settle();
-    rig.settle();
+    rig.rest();
     assert_eq!(ids.iter().filter(|id| rig.store.job(**id).expect("readable").is_some()).collect::<Vec<_>>(), [&ids[4]]);
 }

@@ -147,6 +147,14 @@ impl Rig {
         block_on(self.core.cells(Vec::new())).expect("the core answers").expect("nothing expected");
     }
 
+    /// Ends the core in order. What it sweeps when nobody wants anything has been swept: a `settle` right behind another
+    /// would be somebody who does.
+    pub fn rest(&self) {
+        self.core.drain();
+        self.core.close();
+        self.ended();
+    }
+
     pub fn job(&self, id: JobId) -> Arc<Head> {
         self.store.job(id).expect("readable").expect("kept")
     }

@@ -20,6 +20,7 @@ use rustix::fs::{CWD, RenameFlags, renameat_with};
 use super::super::{Bounds, Durability, Error, Store};
 use super::body::{FOLDER, file_named};
 use super::make::{self, Apart, beside};
+use super::verify::{self, Files};
 use super::{Options, Sled, Trees, failure, files, format, keys, open, refusal, settle};
 use crate::fault::{self, Point};
 
@@ -41,6 +42,11 @@ pub struct Compacted {
 
 /// Compacts the store in `dir`. Blocks for as long as that takes.
 pub fn compact(dir: &Path) -> Result<Compacted, Error> {
+    anew(dir, Files::Too)
+}
+
+/// The same; with `Files::Not` a store of which only files of large bodies are damaged is written anew too.
+pub fn anew(dir: &Path, files: Files) -> Result<Compacted, Error> {
     settle::undo(dir)?;
     if open::is_absent(dir)? {
         return Err(Error::Unavailable(format!("there is no store at {}", dir.display())));
@@ -55,7 +61,7 @@ pub fn compact(dir: &Path) -> Result<Compacted, Error> {
     let before = size(dir)?;
     let bounds = rewrite(dir, lock, &apart.new, new_lock)?;
     fault::point(Point::CompactFilled);
-    check(&apart.new)?;
+    check(dir, &apart.new, files)?;
     apart.sync()?;
     let after = size(&apart.new)?;
     fault::point(Point::CompactSynced);
@@ -82,17 +88,17 @@ fn size(dir: &Path) -> Result<u64, Error> {
 fn rewrite(dir: &Path, lock: File, new: &Path, new_lock: File) -> Result<Bounds, Error> {
     let options =
         |dir: &Path| Options { dir: dir.to_path_buf(), cache_bytes: CACHE_BYTES, durability: Durability::Process };
-    let old = open::open_held(&options(dir), None, lock)?;
+    let old = open::open_to_copy(&options(dir), lock)?;
     let bounds = old.bounds();
     make::empty(new, bounds.epoch)?;
-    let copy = open::open_held(&options(new), None, new_lock)?;
+    let copy = open::open_held(&options(new), new_lock)?;
     let copied = old.with_trees(|from| {
         copy.with_trees(|to| {
             copy_trees(from, to)?;
             to.sync(Durability::Process)
         })
     });
-    let linked = copied.and_then(|()| link_bodies(&old, new));
+    let linked = copied.map_err(|error| open::advise(dir, error)).and_then(|()| link_bodies(&old, new));
     copy.set_last(bounds);
     let closed = copy.close();
     old.close()?;
@@ -113,8 +119,10 @@ fn copy_trees(from: &Trees, to: &Trees) -> Result<(), Error> {
     ];
     for (from, to) in pairs {
         let (mut batch, mut bytes) = (Batch::default(), 0);
+        let mut met = 0;
         for row in from {
             let (key, value) = row.map_err(failure)?;
+            met += 1;
             bytes += key.len() + value.len();
             batch.insert(key, value);
             if bytes >= BATCH_BYTES {
@@ -123,6 +131,14 @@ fn copy_trees(from: &Trees, to: &Trees) -> Result<(), Error> {
             }
         }
         to.apply_batch(batch).map_err(failure)?;
+        // A page that lacks a change may cut a walk short, and then only in one direction.
+        if from.iter().rev().count() != met {
+            let why = "a walk from its end does not meet what one from its beginning meets";
+            return Err(Error::Corrupt {
+                at: format!("tree {}", String::from_utf8_lossy(&from.name())),
+                why: why.into(),
+            });
+        }
     }
     // The cells of the old store say its epoch, and the empty one began with that.
     match to.cells.get(keys::EPOCH).map_err(failure)? == from.cells.get(keys::EPOCH).map_err(failure)? {
@@ -151,15 +167,9 @@ fn link_bodies(old: &Sled, new: &Path) -> Result<(), Error> {
 }
 
 /// The copy is as whole as a store can be; so was the old one then.
-fn check(new: &Path) -> Result<(), Error> {
-    let report = super::verify(new)?;
-    match report.complaints.into_iter().next() {
-        None => Ok(()),
-        Some(complaint) => Err(Error::Corrupt {
-            at: complaint.at,
-            why: format!("{}. Nothing was compacted: see `longhaul verify`", complaint.why),
-        }),
-    }
+fn check(dir: &Path, new: &Path, files: Files) -> Result<(), Error> {
+    let report = verify::of(new, files)?;
+    report.into_error("the store was left as it was").map_or(Ok(()), |damage| Err(open::advise(dir, damage)))
 }
 
 /// Gives the new store the old one's place. Answers where the old one is now.

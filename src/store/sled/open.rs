@@ -11,14 +11,14 @@ use std::sync::{Arc, Mutex};
 use std::time::Duration;
 
 use super::super::codec::{self, Kind};
-use super::super::{Bounds, Error, mint_epoch};
+use super::super::{Bounds, Error, Store, mint_epoch};
 use super::body::{FOLDER, file_named, is_unfinished};
 use super::reached::{Extent, Reached, Standing};
 use super::shown::Shown;
 use super::writer::{TypeRow, Writer};
 use super::{
-    BeforeSync, Options, Sled, Trees, contained, failure, files, format, keys, make, opening, reached, read, refusal,
-    segments, settle, verify,
+    BeforeSync, Options, Sled, Trees, compact, contained, doubt, failure, files, format, keys, make, opening, reached,
+    read, refusal, segments, settle, verify,
 };
 use crate::fault::{self, Breach, Point};
 use crate::job::{BODY_SMALL_MAX, Epoch, Job, Position};
@@ -28,6 +28,7 @@ const LOCK: &str = "LOCK";
 /// How long a lock that somebody else has is waited for: a killed process gives it up a moment later.
 pub const LOCK_WAIT: Duration = Duration::from_secs(5);
 const LOCK_LOOKS: u32 = 250;
+const SHORTER: &str = "the data file is shorter than it was";
 
 /// Opens what is there, or makes it.
 pub fn open(options: &Options, before_sync: Option<BeforeSync>) -> Result<Sled, Error> {
@@ -40,24 +41,55 @@ pub fn open(options: &Options, before_sync: Option<BeforeSync>) -> Result<Sled, 
         return Err(error);
     }
     format::check_marker(dir)?;
-    let store = open_held(options, before_sync, lock(dir)?)?;
+    let (store, doubts) = open_locked(options, lock(dir)?)?;
+    let mut store = match &doubts.suspicion {
+        None => ready(store, &doubts, Look::Through)?,
+        Some(doubt) => {
+            tracing::warn!(dir = %dir.display(), doubt, "the store is written anew and looked through before it is served");
+            store.close()?;
+            compact::anew(dir, verify::Files::Not)?;
+            open_held(options, lock(dir)?)?
+        }
+    };
+    store.before_sync = before_sync;
     settle::clear(dir);
     Ok(store)
 }
 
 /// Opens what is there, whose lock is held, for use.
-pub fn open_held(options: &Options, before_sync: Option<BeforeSync>, lock: File) -> Result<Sled, Error> {
-    let dir = &options.dir;
-    let (mut store, doubts) = open_locked(options, before_sync, lock)?;
-    let ready = contained(|| {
+pub fn open_held(options: &Options, lock: File) -> Result<Sled, Error> {
+    let (store, doubts) = open_locked(options, lock)?;
+    match &doubts.suspicion {
+        None => ready(store, &doubts, Look::Through),
+        Some(doubt) => Err(advise(&options.dir, Error::Corrupt { at: "the data file".into(), why: doubt.clone() })),
+    }
+}
+
+/// Opens what is there, whose lock is held, to be copied: whether it is whole is seen in the copy.
+pub fn open_to_copy(options: &Options, lock: File) -> Result<Sled, Error> {
+    let (store, doubts) = open_locked(options, lock)?;
+    ready(store, &doubts, Look::Not)
+}
+
+/// Whether a store of which something may be missing is looked through.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum Look {
+    Through,
+    Not,
+}
+
+/// Makes ready for use what has been opened.
+fn ready(mut store: Sled, doubts: &Doubts, look: Look) -> Result<Sled, Error> {
+    let dir = store.options.dir.clone();
+    let made = contained(|| {
         store.with_trees(|trees| {
-            store.settle_doubts(trees, &doubts)?;
-            format::upgrade(dir, trees)?;
+            store.settle_standing(trees, &doubts.standing, look)?;
+            format::upgrade(&dir, trees)?;
             store.sweep(trees)
         })
     });
-    ready.map_err(|error| advise(dir, error))?;
-    store.reached = store.with_trees(|trees| Ok(Reached::make(dir, &store.extent(trees))))?;
+    made.map_err(|error| advise(&dir, error))?;
+    store.reached = store.with_trees(|trees| Ok(Reached::make(&dir, &store.extent(trees))))?;
     Ok(store)
 }
 
@@ -68,7 +100,7 @@ pub fn open_as_it_is(options: &Options) -> Result<(Sled, Doubts), Error> {
         return Err(Error::Unavailable(format!("there is no store at {}", options.dir.display())));
     }
     format::check_marker(&options.dir)?;
-    open_locked(options, None, lock(&options.dir)?)
+    open_locked(options, lock(&options.dir)?)
 }
 
 /// What opening by itself did not settle.
@@ -79,17 +111,17 @@ pub struct Doubts {
     pub standing: Standing,
 }
 
-fn open_locked(options: &Options, before_sync: Option<BeforeSync>, lock: File) -> Result<(Sled, Doubts), Error> {
+fn open_locked(options: &Options, lock: File) -> Result<(Sled, Doubts), Error> {
     let dir = &options.dir;
     files::remove_unfinished_snapshots(dir).map_err(refusal(format!("cannot clean {}", dir.display())))?;
     require_data(dir)?;
     if !fault::is_broken(Breach::NoSyncAtOpen) {
         opening::begin(dir).map_err(refusal(format!("cannot note what is in {}", dir.display())))?;
     }
-    let suspicion = segments::suspicion(dir).map_err(refusal(format!("cannot read {}", dir.display())))?;
+    let suspicion = doubt::about(dir).map_err(refusal(format!("cannot look at {}", dir.display())))?;
     let opened = contained(|| {
         let trees = open_trees(dir, options.cache_bytes)?;
-        let store = assemble(options, trees, lock, before_sync)?;
+        let store = assemble(options, trees, lock)?;
         let extent = store.with_trees(|trees| Ok(store.extent(trees)))?;
         let standing = reached::check(dir, &extent)?;
         Ok((store, Doubts { suspicion, standing }))
@@ -98,7 +130,7 @@ fn open_locked(options: &Options, before_sync: Option<BeforeSync>, lock: File) -
 }
 
 /// Says what to do about damage.
-fn advise(dir: &Path, error: Error) -> Error {
+pub fn advise(dir: &Path, error: Error) -> Error {
     match error {
         Error::Corrupt { at, why } => Error::Corrupt {
             at: format!("{} ({at})", dir.display()),
@@ -243,7 +275,7 @@ fn own<T: bincode::Decode<()>>(trees: &Trees, name: &[u8]) -> Result<Option<T>, 
 }
 
 /// Reads what writer and readers must know.
-fn assemble(options: &Options, trees: Trees, lock: File, before_sync: Option<BeforeSync>) -> Result<Sled, Error> {
+fn assemble(options: &Options, trees: Trees, lock: File) -> Result<Sled, Error> {
     let absent = |what: &str| Error::Corrupt { at: format!("the cell {what}"), why: "it is missing".into() };
     let format: u32 = own(&trees, keys::FORMAT)?.ok_or_else(|| absent("format"))?;
     format::check_cell(format)?;
@@ -281,7 +313,7 @@ fn assemble(options: &Options, trees: Trees, lock: File, before_sync: Option<Bef
         operations: AtomicU64::new(0),
         failed: AtomicBool::new(false),
         on_failure: std::sync::OnceLock::new(),
-        before_sync,
+        before_sync: None,
         pins: super::pin::Pins::default(),
         reached: None,
         lock: Mutex::new(Some(lock)),
@@ -296,22 +328,17 @@ impl Sled {
 
     /// Where something may be missing, everything is looked at before it is served; where ids may have been issued that
     /// are not known here, the log gets a new epoch, so that none is issued twice.
-    fn settle_doubts(&self, trees: &Trees, doubts: &Doubts) -> Result<(), Error> {
-        let Doubts { suspicion, standing } = doubts;
+    fn settle_standing(&self, trees: &Trees, standing: &Standing, look: Look) -> Result<(), Error> {
         let dir = self.options.dir.display();
         let (doubt, is_other_log) = match standing {
             Standing::Kept => (None, false),
-            Standing::Shorter => (Some("the data file is shorter than it was"), false),
-            Standing::Copied => (None, true),
+            Standing::Shorter => (Some(SHORTER), false),
+            Standing::Copied { is_shorter } => (is_shorter.then_some(SHORTER), true),
             Standing::Unknown(why) => (Some(why.as_str()), true),
         };
-        if let Some(doubt) = suspicion.as_deref().or(doubt) {
+        if let Some(doubt) = doubt.filter(|_| look == Look::Through) {
             tracing::warn!(%dir, doubt, "looking at all of the store before it is served, as `longhaul verify` does");
-            let report = verify::look_through(self, trees, verify::Files::Not)?;
-            if let Some(first) = report.complaints.first() {
-                let why = format!("{}; that is the first of {} complaints ({doubt})", first.why, report.wrong);
-                return Err(Error::Corrupt { at: first.at.clone(), why });
-            }
+            verify::look_through(self, trees, verify::Files::Not)?.into_error(doubt).map_or(Ok(()), Err)?;
         }
         if is_other_log {
             let epoch = mint_epoch();

@@ -98,7 +98,10 @@ pub enum Standing {
     /// It does, and the data file is shorter than it was, which sled may have made it.
     Shorter,
     /// It does, and this is another directory than the one that it was: a copy that was put back.
-    Copied,
+    Copied {
+        /// The data file is shorter than it was, too.
+        is_shorter: bool,
+    },
     /// Nothing is known, for this reason.
     Unknown(String),
 }
@@ -134,7 +137,7 @@ pub fn check(dir: &Path, found: &Extent) -> Result<Standing, Error> {
         return Err(Error::Corrupt { at: format!("the file {FILE}"), why });
     }
     Ok(match (is_copy, known.extent.data > found.data) {
-        (true, _) => Standing::Copied,
+        (true, is_shorter) => Standing::Copied { is_shorter },
         (false, true) => Standing::Shorter,
         (false, false) => Standing::Kept,
     })
@@ -264,11 +267,13 @@ mod tests {
         let later = Reached::make(dir.path(), &extent(0xab, 8)).expect("made");
         assert_eq!(check(dir.path(), &extent(0xab, 8)).expect("kept"), Standing::Kept);
         later.file.write_all_at(&copy, 0).expect("put back");
-        assert_eq!(check(dir.path(), &extent(0xab, 5)).expect("kept"), Standing::Copied);
+        assert_eq!(check(dir.path(), &extent(0xab, 5)).expect("kept"), Standing::Copied { is_shorter: false });
         fs::remove_file(&path).expect("removed");
         fs::write(&path, &copy).expect("put back");
-        assert_eq!(check(dir.path(), &extent(0xab, 5)).expect("kept"), Standing::Copied);
-        assert_eq!(check(dir.path(), &extent(0xac, 5)).expect("kept"), Standing::Copied, "killed in between");
+        assert_eq!(check(dir.path(), &extent(0xab, 5)).expect("kept"), Standing::Copied { is_shorter: false });
+        assert_eq!(check(dir.path(), &extent(0xac, 5)).expect("kept"), Standing::Copied { is_shorter: false }, "killed in between");
         assert!(check(dir.path(), &extent(0xac, 4)).is_err(), "half a copy");
+        let half = Extent { data: 8, ..extent(0xab, 5) };
+        assert_eq!(check(dir.path(), &half).expect("kept"), Standing::Copied { is_shorter: true });
     }
 }

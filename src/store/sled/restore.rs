@@ -76,7 +76,7 @@ pub fn restore(input: impl Read, dir: &Path) -> Result<Restored, Unrestored> {
     let epoch = other_epoch(replay.bounds().epoch);
     make::empty(&apart.new, epoch)?;
     let options = Options { dir: apart.new.clone(), cache_bytes: CACHE_BYTES, durability: Durability::Process };
-    let store = open::open_held(&options, None, lock)?;
+    let store = open::open_held(&options, lock)?;
     let filled = Filling { store: &store, reader, replay, steps: Vec::new(), bytes: 0, file: None }.fill();
     let closed = store.close();
     let trailer = filled?;

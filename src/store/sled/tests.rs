@@ -3,6 +3,7 @@
 mod ends;
 mod large;
 mod opening;
+mod unreadable;
 
 use std::fs;
 use std::path::Path;
@@ -43,6 +44,19 @@ impl Place {
     /// What keeps it from opening.
     fn refusal(&self) -> String {
         self.try_open().err().expect("the store does not open").to_string()
+    }
+}
+
+fn copy(from: &Path, to: &Path) {
+    fs::create_dir_all(to).expect("made");
+    for entry in fs::read_dir(from).expect("readable") {
+        let entry = entry.expect("readable");
+        let to = to.join(entry.file_name());
+        if entry.file_type().expect("a type").is_dir() {
+            copy(&entry.path(), &to);
+        } else {
+            fs::copy(entry.path(), to).expect("copied");
+        }
     }
 }
 

@@ -32,9 +32,14 @@ const CACHE_BYTES: u64 = 64 * 1024 * 1024;
 
 /// Looks at the store in `dir`.
 pub fn verify(dir: &Path) -> Result<Report, Error> {
+    of(dir, Files::Too)
+}
+
+/// The same, with the files of large bodies or without.
+pub fn of(dir: &Path, files: Files) -> Result<Report, Error> {
     let options = Options { dir: dir.to_path_buf(), cache_bytes: CACHE_BYTES, durability: Durability::Disk };
     let (store, doubts) = open::open_as_it_is(&options)?;
-    let mut report = store.with_trees(|trees| look_through(&store, trees, Files::Too))?;
+    let mut report = store.with_trees(|trees| look_through(&store, trees, files))?;
     if let Standing::Unknown(why) = doubts.standing {
         report.complain(dir.display().to_string(), format!("{why}: how far the log had reached is not known"));
     }
@@ -112,6 +117,15 @@ impl<'a> Inquiry<'a> {
             known: HashMap::new(),
             types: BTreeMap::new(),
             numbers: Arc::clone(&store.shown().types.numbers),
+        }
+    }
+
+    /// What a tree holds is not what the records say, by the sums; if nothing is found wrong with any one thing, then a walk
+    /// does not meet what a look-up finds.
+    fn complain_of_contradiction(&mut self, tree: &str) {
+        if self.report.is_whole() {
+            let why = "walks through it and the records, and look-ups in it, contradict each other";
+            self.report.complain(format!("tree {tree}"), why);
         }
     }
 

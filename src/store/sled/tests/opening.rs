@@ -20,19 +20,6 @@ fn write(store: &Sled, round: usize) {
     }
 }
 
-fn copy(from: &Path, to: &Path) {
-    fs::create_dir_all(to).expect("made");
-    for entry in fs::read_dir(from).expect("readable") {
-        let entry = entry.expect("readable");
-        let to = to.join(entry.file_name());
-        if entry.file_type().expect("a type").is_dir() {
-            copy(&entry.path(), &to);
-        } else {
-            fs::copy(entry.path(), to).expect("copied");
-        }
-    }
-}
-
 fn place(dir: PathBuf) -> Options {
     Options { dir, cache_bytes: 16 * 1024 * 1024, durability: Durability::Process }
 }

@@ -51,6 +51,7 @@ impl Inquiry<'_> {
         }
         if found != self.expected.log {
             self.walk_log_for_strays()?;
+            self.complain_of_contradiction("events");
         }
         if done < bounds.last {
             self.complain_of_hole(done.next(), bounds.last.next());

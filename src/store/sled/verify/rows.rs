@@ -36,7 +36,9 @@ impl Inquiry<'_> {
         }
         self.walk_jobs_for_rows()?;
         self.walk_index()?;
-        self.walk_keys()
+        self.walk_keys()?;
+        self.complain_of_contradiction("index or keys");
+        Ok(())
     }
 
     /// Walks `index`: no row without its job.
@@ -128,6 +130,7 @@ impl Inquiry<'_> {
                 self.report.complain(at, "its job does not name it");
             }
         }
+        self.complain_of_contradiction("bodies");
         Ok(())
     }
 
