@@ -271,7 +271,11 @@ mod tests {
         fs::remove_file(&path).expect("removed");
         fs::write(&path, &copy).expect("put back");
         assert_eq!(check(dir.path(), &extent(0xab, 5)).expect("kept"), Standing::Copied { is_shorter: false });
-        assert_eq!(check(dir.path(), &extent(0xac, 5)).expect("kept"), Standing::Copied { is_shorter: false }, "killed in between");
+        assert_eq!(
+            check(dir.path(), &extent(0xac, 5)).expect("kept"),
+            Standing::Copied { is_shorter: false },
+            "killed in between"
+        );
         assert!(check(dir.path(), &extent(0xac, 4)).is_err(), "half a copy");
         let half = Extent { data: 8, ..extent(0xab, 5) };
         assert_eq!(check(dir.path(), &half).expect("kept"), Standing::Copied { is_shorter: true });
