@@ -12,11 +12,11 @@ use crate::schemas::{Exchange, delivery};
 /// A message is not as its revision has it.
 pub fn held(request: &Request<'_>, answer: Answer) -> Answer {
     let session = headers::value(request.headers, "mcp-session-id");
-    let session = session.map(|id| String::from_utf8_lossy(&id).into_owned());
+    let session = session.map(|id| of_this_test(&String::from_utf8_lossy(&id)));
     let version = headers::text(request.headers, "mcp-protocol-version");
     let mut exchange = Exchange::of(session.as_deref(), version.as_deref(), &request.body);
     if let Some(opened) = header(&answer, "mcp-session-id") {
-        exchange.opens(opened);
+        exchange.opens(&of_this_test(opened));
     }
     if !answer.body.is_empty() {
         match answer.content_type {
@@ -26,6 +26,11 @@ pub fn held(request: &Request<'_>, answer: Answer) -> Answer {
     }
     let stream = answer.stream.map(|stream| stream.watched(move |piece| exchange.hears_events(piece)));
     Answer { stream, ..answer }
+}
+
+/// A session by its id and its test: under a clock that is moved by hand, ids are the same in each.
+fn of_this_test(session: &str) -> String {
+    format!("{session} of {}", std::thread::current().name().unwrap_or_default())
 }
 
 /// What a rig in a session of this revision was told, when `wrong` is what it is told for `asked`.
