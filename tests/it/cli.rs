@@ -391,7 +391,7 @@ fn what_a_server_would_start_with_is_told_as_a_warning_beside_what_it_would_not(
     let file = file.to_str().expect("text");
     let (_, stderr) = texts(&run(&["config", "check", "--config", file], ""));
     let [first, second] = stderr.lines().collect::<Vec<_>>()[..] else { panic!("two complaints: {stderr}") };
-    assert!(first.starts_with("warning: tools.t.run.command (line 3 of "), "{first}");
+    assert!(first.starts_with("longhaul: warning: tools.t.run.command (line 3 of "), "{first}");
     assert!(second.starts_with("queue.workers = 'x' (line 5 of "), "{second}");
     let output = run(&["config", "check", "--json", "--config", file], "");
     let told: serde_json::Value = serde_json::from_slice(&output.stdout).expect("JSON");
@@ -407,7 +407,7 @@ fn the_store_of_the_configuration_is_the_one_that_is_verified_and_compacted() {
         let said = texts(&output).1;
         assert_eq!(
             (output.status.code(), said.as_str()),
-            (Some(2), "there is no store in /nonexistent (--data-dir)\n")
+            (Some(2), "longhaul: there is no store in /nonexistent (--data-dir)\n")
         );
     }
 }
