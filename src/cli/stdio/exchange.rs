@@ -13,12 +13,15 @@ use tokio::time::{Instant, sleep};
 use super::bridge::Bridge;
 use super::message::Message;
 use crate::cli::sse::{Frame, Parser};
+use crate::job::cut;
 use crate::mcp::headers_of;
 
 /// How long a server may be away, a restart for example, before the client is told.
 pub const AWAY_MAX: Duration = Duration::from_secs(60);
 /// Pause before somebody is asked again.
 const PAUSE: Duration = Duration::from_millis(250);
+/// Most of a method, or of what went wrong, that is logged, in bytes.
+const LOGGED_MAX: usize = 500;
 const SESSION: &str = "mcp-session-id";
 
 /// What became of reading a stream.
@@ -247,7 +250,11 @@ impl Bridge {
     }
 
     async fn tell_failure(&self, message: &Message, why: &str) {
-        tracing::warn!(method = message.method, why, "a message got no answer");
+        tracing::warn!(
+            method = cut(&message.method, LOGGED_MAX),
+            why = cut(why, LOGGED_MAX),
+            "a message got no answer"
+        );
         let Some(id) = &message.id else { return };
         let text = match message.method.as_str() {
             "tools/call" => format!("{why}; the call may have started a job all the same: list_jobs shows it"),
