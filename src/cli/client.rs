@@ -207,6 +207,11 @@ impl Client {
     }
 }
 
+/// What a refusal says to a person, with its remedy; `None` if the body is not one of a longhaul server.
+pub fn refusal_text(status: u16, body: &[u8]) -> Option<String> {
+    serde_json::from_slice::<Problem>(body).ok().map(|problem| problem.text(status))
+}
+
 /// `application/problem+json`, as far as a person wants to know it.
 #[derive(Deserialize)]
 struct Problem {

@@ -174,6 +174,15 @@ impl Voice {
         self.rise(done, total, head.job.spec.created_at, &message, now).await;
     }
 
+    /// The last step of a job that has ended, if it was not told yet: nothing of it can follow the answer. Who knows not what was told on a
+    /// stream that broke off says nothing.
+    pub(super) async fn last(&mut self, head: &Head, now: Timestamp) {
+        let (done, _) = steps(head.job.progress.as_deref());
+        if done > 0.0 && self.told.is_none_or(|told| told != f64::NEG_INFINITY && done > told) {
+            self.progress(head, now).await;
+        }
+    }
+
     /// Tells `done` of `total`, or, if that is no news, a little more than was told: the way to the next whole number grows with the time
     /// since `since`. A job may begin again, or count otherwise than before.
     pub(super) async fn rise(

@@ -242,6 +242,7 @@ async fn call(
             Err(_) => return Ok(unfinished(endpoint, asker, &head)),
         }
     }
+    voice.last(&head, endpoint.clock.now()).await;
     if let Some(level) = asker.level() {
         log::send(endpoint, &head, level, voice).await;
     }

@@ -100,6 +100,14 @@ pub struct Violation {
     pub message: String,
 }
 
+impl Violation {
+    /// The same of what stands there in something larger.
+    #[must_use]
+    pub fn below(self, place: &str) -> Self {
+        Self { pointer: place.to_owned() + &self.pointer, ..self }
+    }
+}
+
 /// Why the wish was not granted. Each variant is a code of contract 8.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum Refused {

@@ -1,5 +1,6 @@
 //! One job: shown, waited for, canceled, replayed, ticketed.
 
+use std::sync::Arc;
 use std::time::Duration;
 
 use bytes::Bytes;
@@ -49,6 +50,8 @@ pub async fn show(
         },
         None => app.service.job(&caller.viewer, id).await?,
     };
+    // As the log: for the owner.
+    let job = if caller.is_ticket { Arc::new(job.without_stderr()) } else { job };
     let tag = tag_of(&job);
     let mut response = if is_known(&head.headers, &tag) {
         let mut response = Response::new(Body::empty());

@@ -203,6 +203,7 @@ pub(in crate::mcp) async fn await_result(
     job: JobId,
 ) -> Result<Members, Error> {
     let head = until_ended(endpoint, asker, voice, job).await?;
+    voice.last(&head, endpoint.clock.now()).await;
     if let Some(level) = asker.level() {
         log::send(endpoint, &head, level, voice).await;
     }
