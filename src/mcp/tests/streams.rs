@@ -415,6 +415,10 @@ async fn a_wait_for_one_job_tells_in_its_own_words_how_far_it_is() {
     rig.clock.advance(crate::job::Millis::seconds(10));
     let message = Some(format!("ranking {}", "é".repeat(200)).into());
     rig.progress(crate::job::Progress { step: Some(2), total_steps: Some(4), percent: Some(50.0), message });
+    // Timers do not wait here for what other threads do: the wait would be over.
+    while rig.result("get_job", json!({"jobId": id})).await["structuredContent"]["progress"]["step"] != 2 {
+        tokio::task::yield_now().await;
+    }
     said(&mut one, &format!("2/4 50% ranking {}", "é".repeat(56))).await;
     said(&mut wait(json!([id, other])).await, "0 of 2 jobs have ended").await;
 }
