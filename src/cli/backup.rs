@@ -2,8 +2,9 @@
 //!
 //! In: a server, or a file that may be anything. Out: a file that is whole or not there; a store that is whole or not there.
 
-use std::fs::{self, File};
+use std::fs::{self, File, OpenOptions};
 use std::io::{Read, Write};
+use std::os::unix::fs::OpenOptionsExt;
 use std::path::{Path, PathBuf};
 
 use serde_json::json;
@@ -45,7 +46,7 @@ pub struct Source {
 /// Takes a backup of a running server. The file gets its name once it was read back and found whole.
 ///
 /// # Errors
-/// What the server refuses; `Unreachable` if it breaks off; `Usage` if the file cannot be written or is there already;
+/// What the server refuses; `BrokeOff` if it does; `Usage` if the file cannot be written or is there already;
 /// `DiskFull`.
 pub fn backup(client: &Client, output: &Output, wish: &Wish) -> Result<Ending, Failure> {
     if wish.file == Path::new("-") {
@@ -61,7 +62,7 @@ pub fn backup(client: &Client, output: &Output, wish: &Wish) -> Result<Ending, F
     let mut body = client.body("/api/backup")?.into_reader();
     let part = Part(file.with_added_extension("part"));
     let unwritten = |why: std::io::Error| unwritten(&part.0, &why);
-    let mut written = File::create(&part.0).map_err(unwritten)?;
+    let mut written = create(&part.0).map_err(unwritten)?;
     pass_on(client, &mut body, |bytes| written.write_all(bytes).map_err(unwritten))?;
     written.sync_all().map_err(unwritten)?;
     let bytes = written.metadata().map_err(unwritten)?.len();
@@ -72,6 +73,15 @@ pub fn backup(client: &Client, output: &Output, wish: &Wish) -> Result<Ending, F
     File::open(folder).and_then(|folder| folder.sync_all()).map_err(unwritten)?;
     tell(output, &header, &trailer, file, bytes)?;
     Ok(Ending::Done)
+}
+
+/// A new file that nobody else reads: it holds every payload. One that an earlier backup has left goes, whoever may read that.
+fn create(file: &Path) -> std::io::Result<File> {
+    match fs::remove_file(file) {
+        Err(why) if why.kind() != std::io::ErrorKind::NotFound => return Err(why),
+        Ok(()) | Err(_) => {}
+    }
+    OpenOptions::new().write(true).create_new(true).mode(0o600).open(file)
 }
 
 /// A file that cannot be written, by remedy.
@@ -158,6 +168,18 @@ pub fn restore(source: &Source) -> Result<Ending, Failure> {
         output.line(&format!("{dir}: {jobs} jobs, {entries} entries, {bodies} bodies; {was} is now {is}"))?;
     }
     Ok(Ending::Done)
+}
+
+/// The store in a data directory, for a command that makes none.
+///
+/// # Errors
+/// `Usage` if there is none, or that cannot be seen.
+pub fn store_in(data_dir: &Path) -> Result<PathBuf, Failure> {
+    let dir = data_dir.join("store");
+    match store::sled::is_absent(&dir).map_err(|error| of_store(&error))? {
+        true => Err(Failure::Usage(format!("there is no store in {} (--data-dir)", data_dir.display()))),
+        false => Ok(dir),
+    }
 }
 
 /// A store that could not be used, by remedy.

@@ -2,13 +2,13 @@
 //!
 //! In: a path and what to send. Out: an answer, a stream, or a `Failure` that names the remedy. Never prints.
 
-use std::io::Read;
+use std::io::{ErrorKind, Read};
 use std::time::Duration;
 
 use serde::{Deserialize, Serialize};
 use serde_json::Value;
 use ureq::http::Response;
-use ureq::{Agent, Body};
+use ureq::{Agent, Body, Timeout};
 
 use super::failure::Failure;
 
@@ -23,6 +23,10 @@ const CONNECT: Duration = Duration::from_secs(10);
 /// How long the server may be silent. Its streams say something every 15 s, unless it is configured otherwise; then a
 /// stream that was given up for nothing resumes where it was.
 const SILENCE: Duration = Duration::from_secs(60);
+
+/// Bodies from this size on are sent once the server has said that it takes them: one that it refuses would be answered while it is still
+/// written, and the connection closed. Smaller ones are written at once, before there is an answer.
+const EXPECT_MIN: usize = 64 << 10;
 
 /// A server, and who we are to it.
 pub struct Client {
@@ -98,7 +102,7 @@ impl Client {
     /// Asks for something.
     ///
     /// # Errors
-    /// `Unreachable`; `Refused` with the server's reasons for any status but 2xx.
+    /// `Unreachable`, `BrokeOff`; `Refused` with the server's reasons for any status but 2xx.
     pub fn get(&self, path: &str, query: &[(&str, String)]) -> Result<Answer, Failure> {
         self.whole(self.open(path, query, "application/json", None)?)
     }
@@ -122,6 +126,9 @@ impl Client {
         if let Some(token) = &self.token {
             request = request.header("Authorization", format!("Bearer {token}"));
         }
+        if body.len() >= EXPECT_MIN {
+            request = request.header("Expect", "100-continue");
+        }
         let response = request.send(body).map_err(|error| self.sorted(&error))?;
         self.whole(response)
     }
@@ -138,7 +145,7 @@ impl Client {
     /// Opens an event stream after a cursor, whatever the status of the answer.
     ///
     /// # Errors
-    /// `Unreachable`.
+    /// `Unreachable`, `BrokeOff`.
     pub fn stream(&self, path: &str, cursor: Option<&str>) -> Result<Response<Body>, Failure> {
         self.open(path, &[], "text/event-stream", cursor)
     }
@@ -193,7 +200,7 @@ impl Client {
 
     /// The server stopped in the middle of an answer.
     pub fn broke_off(&self, why: &std::io::Error) -> Failure {
-        Failure::Unreachable { server: self.name(), why: format!("it broke off: {why}") }
+        Failure::BrokeOff { server: self.name(), why: why.to_string() }
     }
 
     fn sorted(&self, error: &ureq::Error) -> Failure {
@@ -201,7 +208,14 @@ impl Client {
             ureq::Error::BadUri(_) | ureq::Error::Http(_) => {
                 Failure::Usage(format!("{:?} is no URL that can be asked: {error}", self.server))
             }
+            ureq::Error::Io(why) if is_break(why.kind()) => self.broke_off(why),
             ureq::Error::Io(why) => Failure::Unreachable { server: self.name(), why: why.to_string() },
+            ureq::Error::Timeout(Timeout::Resolve | Timeout::Connect) => {
+                Failure::Unreachable { server: self.name(), why: error.to_string() }
+            }
+            ureq::Error::Timeout(_) | ureq::Error::Protocol(_) => {
+                Failure::BrokeOff { server: self.name(), why: error.to_string() }
+            }
             _ => Failure::Unreachable { server: self.name(), why: error.to_string() },
         }
     }
@@ -210,6 +224,12 @@ impl Client {
 /// What a refusal says to a person, with its remedy; `None` if the body is not one of a longhaul server.
 pub fn refusal_text(status: u16, body: &[u8]) -> Option<String> {
     serde_json::from_slice::<Problem>(body).ok().map(|problem| problem.text(status))
+}
+
+/// Whether only a connection that had been made can end so.
+fn is_break(kind: ErrorKind) -> bool {
+    [ErrorKind::BrokenPipe, ErrorKind::ConnectionReset, ErrorKind::ConnectionAborted, ErrorKind::UnexpectedEof]
+        .contains(&kind)
 }
 
 /// `application/problem+json`, as far as a person wants to know it.

@@ -6,18 +6,19 @@ use std::path::PathBuf;
 
 use serde_json::json;
 
-use super::backup::of_store;
+use super::backup::{of_store, store_in};
 use super::failure::{Ending, Failure};
 use super::output::Output;
+use super::settings;
 use crate::job::EventId;
 use crate::store;
 
 /// What `compact` is told.
 #[derive(Debug, clap::Args)]
 pub struct Wish {
-    /// The data directory
+    /// The data directory; without it that of the configuration
     #[arg(long, value_name = "DIR")]
-    data_dir: PathBuf,
+    data_dir: Option<PathBuf>,
     /// One JSON value instead of text for people
     #[arg(long)]
     json: bool,
@@ -30,7 +31,8 @@ pub struct Wish {
 /// `DiskFull` if there is no room for a second one.
 pub fn compact(wish: &Wish) -> Result<Ending, Failure> {
     let Wish { data_dir, json } = wish;
-    let done = store::sled::compact(&data_dir.join("store")).map_err(|error| of_store(&error))?;
+    let data_dir = settings::data_dir(data_dir.clone())?;
+    let done = store::sled::compact(&store_in(&data_dir)?).map_err(|error| of_store(&error))?;
     let store::sled::Compacted { before, after, bounds } = done;
     let last = EventId { epoch: bounds.epoch, position: bounds.last };
     let output = Output::new(*json);

@@ -53,6 +53,13 @@ pub enum Failure {
         /// What the system says.
         why: String,
     },
+    /// The server was there, and its answer did not arrive, or not all of it. What was asked for may have been done.
+    BrokeOff {
+        /// Its URL.
+        server: String,
+        /// What the system says.
+        why: String,
+    },
     /// The server said no, and why.
     Refused(String),
     /// The store does not hold together.
@@ -70,7 +77,7 @@ impl Failure {
         match self {
             Self::Closed => exit::DONE,
             Self::Usage(_) => exit::USAGE,
-            Self::Unreachable { .. } => exit::UNREACHABLE,
+            Self::Unreachable { .. } | Self::BrokeOff { .. } => exit::UNREACHABLE,
             Self::Refused(_) => exit::REFUSED,
             Self::Damaged(_) => exit::STORE_DAMAGED,
             Self::Locked(_) => exit::STORE_LOCKED,
@@ -90,6 +97,10 @@ impl fmt::Display for Failure {
             Self::Unreachable { server, why } => write!(
                 f,
                 "no server at {server} ({why})\nStart one with `longhaul serve`, or name another with --server or LONGHAUL_SERVER."
+            ),
+            Self::BrokeOff { server, why } => write!(
+                f,
+                "no whole answer from {server} ({why})\nThe connection was made, and broke: look whether it was done before you try again."
             ),
             Self::Closed => Ok(()),
         }

@@ -75,7 +75,7 @@ pub type Tell<'a> = &'a mut dyn FnMut(Told) -> ControlFlow<()>;
 /// the stream begins by itself.
 ///
 /// # Errors
-/// `Refused` if the server says no; `Unreachable` if it is not there at first, or does not come back.
+/// `Refused` if the server says no; `Unreachable` or `BrokeOff` if it is not there at first, or does not come back.
 pub fn follow(client: &Client, path: &str, start: Option<&str>, tell: Tell<'_>) -> Result<(), Failure> {
     let mut follower = Follower { cursor: start.map(str::to_owned), ..Follower::default() };
     let mut misses = 0;
@@ -124,7 +124,7 @@ impl Follower {
     fn attempt(&mut self, client: &Client, path: &str, tell: Tell<'_>) -> Step {
         let answer = match client.stream(path, self.cursor.as_deref()) {
             Ok(answer) => answer,
-            Err(failure @ Failure::Unreachable { .. }) => return Step::Absent(failure),
+            Err(failure @ (Failure::Unreachable { .. } | Failure::BrokeOff { .. })) => return Step::Absent(failure),
             Err(failure) => return Step::Failed(failure),
         };
         match answer.status().as_u16() {

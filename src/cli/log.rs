@@ -95,7 +95,7 @@ impl Reader<'_> {
                 // It has ended, and its log was read.
                 (Ok(()), Told::Event(event)) if event.ending().is_some() => ControlFlow::Break(()),
                 // The stream breaks off as well, and what was missed is read when the job goes on, or at the end.
-                (Ok(()) | Err(Failure::Unreachable { .. }), _) => ControlFlow::Continue(()),
+                (Ok(()) | Err(Failure::Unreachable { .. } | Failure::BrokeOff { .. }), _) => ControlFlow::Continue(()),
                 (Err(failure), _) => {
                     trouble = Some(failure);
                     ControlFlow::Break(())

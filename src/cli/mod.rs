@@ -37,7 +37,7 @@ use output::Output;
 use remote::Remote;
 use settings::Settings;
 
-use crate::config::Complaint;
+use crate::config::{self, Complaint};
 
 /// What scripts depend on (contract 9).
 const CODES: &str = "Exit codes: 0 done, 1 the job failed, 2 usage, 3 canceled, 4 server not reachable, 5 refused, 6 store damaged, \
@@ -196,8 +196,7 @@ pub fn main() -> ExitCode {
         },
         Command::Config(ConfigCommand::Check { settings, json }) => check(&Output::new(json), &settings),
         Command::Verify { data_dir, json } => {
-            let dir = data_dir.map_or_else(|| Settings::default().read().map(|config| config.data_dir), Ok);
-            dir.and_then(|dir| verify::verify(&Output::new(json), &dir))
+            settings::data_dir(data_dir).and_then(|dir| verify::verify(&Output::new(json), &dir))
         }
         Command::Restore(source) => backup::restore(&source),
         Command::Compact(wish) => compact::compact(&wish),
@@ -266,15 +265,16 @@ fn ask(command: ClientCommand) -> Result<Ending, Failure> {
 
 /// Whether the configuration is fit to be served with, all of it.
 fn check(output: &Output, settings: &Settings) -> Result<Ending, Failure> {
-    let (tools, complaints) = match settings.judge() {
-        Ok(config) => (config.tools.iter().map(|tool| tool.tool.name.to_string()).collect(), config.doubts),
-        Err(complaints) => (Vec::new(), complaints),
+    let complaints = settings.written().map_or_else(|complaint| vec![complaint], |written| config::check(&written));
+    let tools: Vec<String> = match settings.read() {
+        Ok(config) => config.tools.iter().map(|tool| tool.tool.name.to_string()).collect(),
+        Err(_) => Vec::new(),
     };
     let is_ok = complaints.is_empty();
     if output.json {
-        let told = complaints
-            .iter()
-            .map(|Complaint { subject, place, message }| json!({ "key": subject, "place": place, "message": message }));
+        let told = complaints.iter().map(|Complaint { subject, place, message, severity }| {
+            json!({ "key": subject, "place": place, "message": message, "severity": severity.name() })
+        });
         output.value(&json!({ "ok": is_ok, "tools": tools, "complaints": told.collect::<Vec<_>>() }))?;
     }
     match (is_ok, output.json) {

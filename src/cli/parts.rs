@@ -105,7 +105,29 @@ fn check(tool: &Tool, catalogue: &Arc<Catalogue>) -> Option<Check> {
     tool.output_schema.as_ref()?;
     let (catalogue, job_type) = (catalogue.clone(), tool.job_type.clone());
     Some(Arc::new(move |result| {
-        let name = |violation: crate::service::Violation| format!("{}: {}", violation.pointer, violation.message);
+        let name = |violation: crate::service::Violation| match violation.pointer.as_str() {
+            "" => violation.message,
+            pointer => format!("{pointer}: {}", violation.message),
+        };
         catalogue.check_output(&job_type, result).into_iter().map(name).collect()
     }))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::config::{File, Written, read};
+
+    /// What was wrong with a result as a whole was told with an empty pointer: ": : 1 is not of …".
+    #[test]
+    fn a_result_that_is_wrong_as_a_whole_is_told_without_a_pointer() {
+        let text = "[tools.t]\ndescription = 'd'\noutput_schema = { type = 'object', required = ['a'], properties = { a = { type = 'null' } } }\n\
+                    run = { kind = 'command', command = ['true'], output = 'json' }\n";
+        let file = Some(File { name: "f".to_owned(), text: text.to_owned() });
+        let config = read(&Written { file, ..Written::default() }).expect("complete");
+        let tool = &config.tools[0].tool;
+        let check = check(tool, &Arc::new(Catalogue::new(vec![tool.clone()]).expect("one tool"))).expect("a schema");
+        assert_eq!(check(&serde_json::json!([])), ["value is not of type \"object\""]);
+        assert_eq!(check(&serde_json::json!({ "a": 1 })), ["/a: 1 is not of type \"null\""]);
+    }
 }

@@ -7,7 +7,7 @@ use std::path::PathBuf;
 use clap::{Arg, ArgMatches, Command, Error, FromArgMatches};
 
 use super::failure::Failure;
-use crate::config::{self, Complaint, Config, Row, SERVER, Written};
+use crate::config::{self, Complaint, Config, Row, SERVER, Severity, Written};
 
 /// Where settings come from.
 #[derive(Debug, Default, clap::Args)]
@@ -25,15 +25,8 @@ impl Settings {
     /// # Errors
     /// `Usage` with every complaint.
     pub fn read(&self) -> Result<Config, Failure> {
-        self.judge().map_err(|complaints| unfit(&complaints))
-    }
-
-    /// The same, for whoever tells the complaints in a way of their own.
-    ///
-    /// # Errors
-    /// Every complaint.
-    pub fn judge(&self) -> Result<Config, Vec<Complaint>> {
-        config::read(&self.written().map_err(|complaint| vec![complaint])?)
+        let written = self.written().map_err(|complaint| unfit(&[complaint]))?;
+        config::read(&written).map_err(|complaints| unfit(&complaints))
     }
 
     /// All that was written.
@@ -51,9 +44,21 @@ impl Settings {
     }
 }
 
-/// A line for each complaint.
+/// The data directory that was named, else that of the configuration.
+///
+/// # Errors
+/// `Usage` with every complaint about the configuration, if that is asked.
+pub fn data_dir(named: Option<PathBuf>) -> Result<PathBuf, Failure> {
+    named.map_or_else(|| Settings::default().read().map(|config| config.data_dir), Ok)
+}
+
+/// A line for each complaint, which says so if a server would start all the same.
 pub fn unfit(complaints: &[Complaint]) -> Failure {
-    let lines: Vec<String> = complaints.iter().map(ToString::to_string).collect();
+    let line = |complaint: &Complaint| match complaint.severity {
+        Severity::Error => complaint.to_string(),
+        Severity::Warning => format!("warning: {complaint}"),
+    };
+    let lines: Vec<String> = complaints.iter().map(line).collect();
     Failure::Usage(lines.join("\n"))
 }
 

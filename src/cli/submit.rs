@@ -148,7 +148,19 @@ pub fn payload(written: &str) -> Result<Box<RawValue>, Failure> {
         None if written == "-" => (read(std::io::stdin().lock(), "stdin")?, "stdin"),
         None => (written.to_owned(), "what was given"),
     };
-    serde_json::from_str(&text).map_err(|why| Failure::Usage(format!("{from} is no JSON: {why}")))
+    serde_json::from_str(&text).map_err(|why| Failure::Usage(format!("{from} is no JSON: {why}{}", hint(written))))
+}
+
+/// How to send what is no JSON.
+fn hint(written: &str) -> String {
+    let file = match written.strip_prefix('@') {
+        Some(path) => path,
+        None if written == "-" => "FILE",
+        None => return String::new(),
+    };
+    format!(
+        "\nA text goes as a field, such as `text`, of a JSON object: jq -Rs '{{text: .}}' {file}, piped to the same command with - instead"
+    )
 }
 
 fn read(source: impl Read, name: &str) -> Result<String, Failure> {

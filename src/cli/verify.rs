@@ -6,6 +6,7 @@ use std::path::Path;
 
 use serde_json::json;
 
+use super::backup::store_in;
 use super::failure::{Ending, Failure};
 use super::logging;
 use super::output::Output;
@@ -17,10 +18,7 @@ use crate::store;
 /// `Damaged` with each thing that is wrong, or if the store cannot be read; `Locked` while a server runs; `DiskFull` if
 /// opening it needs room that the disk has not; `Usage` if there is no store.
 pub fn verify(output: &Output, data_dir: &Path) -> Result<Ending, Failure> {
-    let dir = data_dir.join("store");
-    if !dir.is_dir() {
-        return Err(Failure::Usage(format!("there is no store in {} (--data-dir)", data_dir.display())));
-    }
+    let dir = store_in(data_dir)?;
     // sled panics on some damage: that is said once, below.
     logging::tell_of_panics();
     let looked = std::panic::catch_unwind(|| store::verify::verify(&dir));

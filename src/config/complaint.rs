@@ -4,6 +4,25 @@
 
 use std::fmt;
 
+/// What a complaint keeps from working.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Severity {
+    /// No server can be started.
+    Error,
+    /// A server starts, and does everything else.
+    Warning,
+}
+
+impl Severity {
+    /// The word for it.
+    pub const fn name(self) -> &'static str {
+        match self {
+            Self::Error => "error",
+            Self::Warning => "warning",
+        }
+    }
+}
+
 /// One thing that is wrong.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Complaint {
@@ -13,6 +32,21 @@ pub struct Complaint {
     pub place: String,
     /// What was expected there.
     pub message: String,
+    /// What it keeps from working.
+    pub severity: Severity,
+}
+
+impl Complaint {
+    /// The line of the file; 0 of what stands in none, or is about the whole of it. For sorting: a place is a text for people.
+    fn line(&self) -> usize {
+        let after = self.place.strip_prefix("line ").and_then(|rest| rest.split(' ').next());
+        after.and_then(|number| number.parse().ok()).unwrap_or(0)
+    }
+}
+
+/// Puts complaints in the order of the file; what is outside of it comes first.
+pub(super) fn sort(complaints: &mut [Complaint]) {
+    complaints.sort_by_key(Complaint::line);
 }
 
 impl fmt::Display for Complaint {
@@ -24,7 +58,7 @@ impl fmt::Display for Complaint {
     }
 }
 
-/// All of them, in the order they were met. Most that are told: a file of nonsense must not fill the screen.
+/// Most that are told, of each severity: a file of nonsense must not fill the screen.
 pub const COMPLAINTS_MAX: usize = 100;
 
 /// Lists that grow while the configuration is read.
@@ -37,23 +71,25 @@ pub(super) struct Complaints {
 impl Complaints {
     /// What no server can be started with.
     pub(super) fn add(&mut self, subject: impl Into<String>, place: &str, message: impl Into<String>) {
-        push(&mut self.wrong, subject.into(), place, message.into());
+        push(&mut self.wrong, Severity::Error, subject.into(), place, message.into());
     }
 
     /// What will not work as it is written, though a server can do everything else.
     pub(super) fn doubt(&mut self, subject: impl Into<String>, place: &str, message: impl Into<String>) {
-        push(&mut self.doubts, subject.into(), place, message.into());
+        push(&mut self.doubts, Severity::Warning, subject.into(), place, message.into());
     }
 
-    /// What is wrong, and what is doubted.
-    pub(super) fn into_lists(self) -> (Vec<Complaint>, Vec<Complaint>) {
+    /// What is wrong, and what is doubted, each in the order of the file.
+    pub(super) fn into_lists(mut self) -> (Vec<Complaint>, Vec<Complaint>) {
+        sort(&mut self.wrong);
+        sort(&mut self.doubts);
         (self.wrong, self.doubts)
     }
 }
 
-fn push(list: &mut Vec<Complaint>, subject: String, place: &str, message: String) {
+fn push(list: &mut Vec<Complaint>, severity: Severity, subject: String, place: &str, message: String) {
     if list.len() < COMPLAINTS_MAX {
-        list.push(Complaint { subject, place: place.to_owned(), message });
+        list.push(Complaint { subject, place: place.to_owned(), message, severity });
     }
 }
 

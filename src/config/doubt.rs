@@ -9,7 +9,7 @@ use serde_json::Value;
 use super::complaint::{Complaints, nearest};
 use super::raw::Section;
 use super::{Run, ToolConfig};
-use crate::handler::command::{Program, missing};
+use crate::handler::command::{Form, Program, missing};
 use crate::mcp::Fillable;
 
 /// Keywords beside which `properties` does not say all of what an object may have.
@@ -45,6 +45,17 @@ pub(super) fn tool(own: &Section<'_>, tool: &ToolConfig, path: Option<&OsStr>, c
     if let Some(why) = missing(settings, path) {
         complaints.doubt(&key, &place(0), why);
     }
+    for (at, argument) in settings.command.iter().enumerate().skip(1) {
+        if let Some(message) = stray(argument) {
+            complaints.doubt(&key, &place(at), message);
+        }
+    }
+    let is_object = |schema: &Value| schema.get("type").and_then(Value::as_str) == Some("object");
+    if settings.output == Form::Text && tool.tool.output_schema.as_ref().is_some_and(is_object) {
+        let message =
+            "is of an object, but `output = \"text\"` makes every result a text: say `output = \"json\"` in `run`";
+        complaints.doubt(own.full("output_schema"), &place_of(own, "output_schema"), message);
+    }
     // What cannot be filled in is a complaint already.
     let Ok(program) = Program::new(settings.clone(), None) else { return };
     for (at, field) in program.fields() {
@@ -52,6 +63,29 @@ pub(super) fn tool(own: &Section<'_>, tool: &ToolConfig, path: Option<&OsStr>, c
             complaints.doubt(&key, &place(at), message);
         }
     }
+}
+
+/// What to say of an argument that is in braces as a whole, names no field of the payload, and looks as if it should. Names without a dot are
+/// programs of other languages, as of awk and jq, unless one is nearly `payload`.
+fn stray(argument: &str) -> Option<String> {
+    let inside = argument.strip_prefix('{')?.strip_suffix('}')?;
+    let name = inside.trim();
+    let is_name =
+        |name: &str| !name.is_empty() && name.bytes().all(|byte| byte.is_ascii_alphanumeric() || b"_-".contains(&byte));
+    if inside.starts_with("payload.") || !name.split('.').all(is_name) {
+        return None;
+    }
+    let (first, field) = name.split_once('.').map_or((name, None), |(first, field)| (first, Some(field)));
+    let meant = match (nearest(&first.to_ascii_lowercase(), ["payload"]), field) {
+        (Some(payload), Some(field)) => format!("did you mean {{{payload}.{field}}}?"),
+        (Some(_), None) | (None, Some(_)) => "placeholders are written {payload.FIELD}".to_owned(),
+        (None, None) => return None,
+    };
+    Some(format!("{argument} is not filled in, and goes to the program as it stands; {meant}"))
+}
+
+fn place_of(own: &Section<'_>, key: &str) -> String {
+    own.find(key).map_or_else(|| own.place.clone(), |value| own.file.place(&value.span()))
 }
 
 /// What to say of a field that callers are not told of; nothing if the schema may have it.
@@ -94,8 +128,7 @@ pub(super) fn places(
             "{{{name}}} is not filled in: {whose} no {name:?}{} Mend the name, or write {{ {name} }} if it is meant as it stands",
             meant.unwrap_or_else(|| ".".to_owned())
         );
-        let place = own.find(key).map_or_else(|| own.place.clone(), |value| own.file.place(&value.span()));
-        complaints.doubt(own.full(key), &place, message);
+        complaints.doubt(own.full(key), &place_of(own, key), message);
     }
 }
 
@@ -104,7 +137,7 @@ mod tests {
     use std::os::unix::fs::PermissionsExt;
 
     use crate::config::tests::written;
-    use crate::config::{Written, read};
+    use crate::config::{Severity, Written, check, read};
 
     /// The doubts about a file, a line each; programs are looked for in this folder.
     fn doubts(text: &str, folder: Option<&std::path::Path>) -> String {
@@ -199,6 +232,66 @@ mod tests {
             assert_eq!(doubts(&text, None), expected, "{text}");
         }
         assert!(doubts(&tool("['sh', 'x={payload.a}{payload.b}']", ""), None).lines().count() == 2);
+    }
+
+    #[test]
+    fn an_argument_that_is_nearly_a_placeholder_is_told_and_programs_in_braces_are_not() {
+        let told = |argument: &str, rest: &str| {
+            format!(
+                "tools.t.run.command (line 7 of longhaul.toml): {argument} is not filled in, and goes to the program as it stands; {rest}\n"
+            )
+        };
+        let (mend, form) = ("did you mean {payload.a}?", "placeholders are written {payload.FIELD}");
+        for (argument, expected) in [
+            ("{payloadd.a}", told("{payloadd.a}", mend)),
+            ("{ payload.a }", told("{ payload.a }", mend)),
+            ("{Payload.a}", told("{Payload.a}", mend)),
+            ("{payload}", told("{payload}", form)),
+            ("{job.id}", told("{job.id}", form)),
+            ("{payload.a}", String::new()),
+            ("{print}", String::new()),
+            ("{ print $1 }", String::new()),
+            ("{}", String::new()),
+            ("{\"a.b\":1}", String::new()),
+            ("{.}", String::new()),
+        ] {
+            let schema = "input_schema = { type = 'object', properties = { a = {} } }";
+            assert_eq!(doubts(&tool(&format!("['sh',\n'{argument}']"), schema), None), expected, "{argument}");
+        }
+    }
+
+    #[test]
+    fn a_schema_of_an_object_for_a_result_that_is_a_text_is_told() {
+        let text = |output: &str| tool("['sh']", "output_schema = { type = 'object' }") + output;
+        for written in ["", "output = 'text'"] {
+            let told = doubts(&text(written), None);
+            assert!(
+                told.starts_with("tools.t.output_schema (line 3 of longhaul.toml): is of an object, but"),
+                "{told}"
+            );
+        }
+        assert_eq!(doubts(&text("output = 'json'"), None), "");
+    }
+
+    /// One missing file kept every doubt untold, so that the next run told them only once that was mended.
+    #[test]
+    fn a_mistake_keeps_no_doubt_untold_and_all_are_told_in_the_order_of_the_file() {
+        let text = "[tools.t]\ndescription = 'd'\n[tools.t.run]\nkind = 'command'\ncommand = [\n'no-such',\n'{payload.x}']\n\
+                    [resources.'a:b']\nmime_type = 'a/b'\nfile = 'nowhere'\n\
+                    [prompts.p]\ndescription = 'd'\nmessages = [{ text = '{who}' }]\n[queue]\nworkers = 'x'\n";
+        let written = Written { path: Some("/no/such".into()), ..written(text) };
+        let told: Vec<_> = check(&written).into_iter().map(|told| (told.place, told.severity)).collect();
+        let at = |line: u32, severity| (format!("line {line} of longhaul.toml"), severity);
+        assert_eq!(
+            told,
+            [
+                at(6, Severity::Warning),
+                at(7, Severity::Warning),
+                at(10, Severity::Error),
+                at(13, Severity::Warning),
+                at(15, Severity::Error)
+            ]
+        );
     }
 
     #[test]

@@ -24,7 +24,7 @@ use std::path::{Path, PathBuf};
 
 use toml::de::DeTable;
 
-pub use complaint::{COMPLAINTS_MAX, Complaint, nearest};
+pub use complaint::{COMPLAINTS_MAX, Complaint, Severity, nearest};
 pub use form::{Size, read_length, show_length, show_size};
 pub use raw::File;
 pub use resources::CONTENT_MAX;
@@ -153,7 +153,8 @@ pub fn find(named: Option<&Path>) -> Result<Option<File>, Complaint> {
         return Ok(None);
     }
     let name = path.display().to_string();
-    let refuse = |message: String| Complaint { subject: String::new(), place: name.clone(), message };
+    let refuse =
+        |message: String| Complaint { subject: String::new(), place: name.clone(), message, severity: Severity::Error };
     let mut text = String::new();
     let file = std::fs::File::open(path).map_err(|why| refuse(format!("cannot be opened: {why}")))?;
     let read = file.take(FILE_MAX + 1).read_to_string(&mut text);
@@ -169,9 +170,25 @@ pub fn find(named: Option<&Path>) -> Result<Option<File>, Complaint> {
 /// # Errors
 /// Everything that is wrong, at most `COMPLAINTS_MAX`, in the order of the file.
 pub fn read(written: &Written) -> Result<Config, Vec<Complaint>> {
+    let (config, wrong, doubts) = judge(written)?;
+    config.filter(|_| wrong.is_empty()).map(|config| Config { doubts, ..config }).ok_or(wrong)
+}
+
+/// Everything that is to be said of what was written, wrong or doubted, in the order of the file.
+pub fn check(written: &Written) -> Vec<Complaint> {
+    let (_, mut complaints, doubts) = judge(written).unwrap_or_else(|wrong| (None, wrong, Vec::new()));
+    complaints.extend(doubts);
+    complaint::sort(&mut complaints);
+    complaints
+}
+
+/// What was made of it, what is wrong, and what is doubted.
+type Judged = (Option<Config>, Vec<Complaint>, Vec<Complaint>);
+
+fn judge(written: &Written) -> Result<Judged, Vec<Complaint>> {
     let (config, complaints) = look(written, |top, complaints| read_top(top, written.path.as_deref(), complaints))?;
     let (wrong, doubts) = complaints.into_lists();
-    config.filter(|_| wrong.is_empty()).map(|config| Config { doubts, ..config }).ok_or(wrong)
+    Ok((config, wrong, doubts))
 }
 
 /// Where the server of this configuration keeps its data and listens, for who looks for it: whatever else is wrong with it is no matter.

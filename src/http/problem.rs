@@ -7,7 +7,7 @@ use hyper::{Response, StatusCode};
 use serde_json::json;
 
 use super::body::Body;
-use crate::service::{Refused, Violation};
+use crate::service::{Known, Refused, Violation};
 
 /// The codes of contract 8.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -244,7 +244,7 @@ impl Problem {
 impl From<Refused> for Problem {
     fn from(refused: Refused) -> Self {
         match refused {
-            Refused::NoSuchType(near) => Self::of_field(Code::NoSuchType, "/type", no_such_type(near)),
+            Refused::NoSuchType(known) => Self::of_field(Code::NoSuchType, "/type", no_such_type(&known)),
             Refused::BadJson(why) => Self::of_field(Code::BadJson, "/payload", why),
             Refused::BadField(errors) => Self::of_fields(Code::BadRequest, errors),
             Refused::Schema(errors) => Self::of_fields(Code::Schema, errors),
@@ -268,11 +268,17 @@ impl From<Refused> for Problem {
     }
 }
 
-fn no_such_type(near: Option<String>) -> String {
-    match near {
-        Some(near) => format!("no tool makes jobs of this type; did you mean {near}?"),
-        None => "no tool makes jobs of this type".into(),
+fn no_such_type(known: &Known) -> String {
+    let Known { meant, nearest, others } = known;
+    let mut text = "no tool makes jobs of this type".to_owned();
+    if let Some(meant) = meant {
+        text += &format!("; did you mean {meant}?");
     }
+    if nearest.len() > usize::from(meant.is_some()) {
+        let more = if *others > 0 { format!(" and {others} more") } else { String::new() };
+        text += &format!(" (known: {}{more})", nearest.join(", "));
+    }
+    text
 }
 
 #[cfg(test)]
@@ -285,7 +291,7 @@ mod tests {
         let id = JobId::from_u128(7);
         let one = || vec![Violation { pointer: "/budget".into(), message: "not a number".into() }];
         for (refused, status, code, retry) in [
-            (Refused::NoSuchType(None), 404, "no_such_type", false),
+            (Refused::NoSuchType(Known::default()), 404, "no_such_type", false),
             (Refused::BadJson("no object".into()), 400, "bad_json", false),
             (Refused::BadField(one()), 400, "bad_request", false),
             (Refused::Schema(one()), 422, "schema", false),
@@ -308,6 +314,20 @@ mod tests {
             assert_eq!(u64::from(response.status().as_u16()), status);
             assert_eq!(response.headers().contains_key(header::RETRY_AFTER), retry, "{code}");
         }
+    }
+
+    /// A user who had mistyped a type was told that there is none such, and nothing of those that there are.
+    #[test]
+    fn a_type_that_there_is_not_is_told_with_those_that_there_are() {
+        let told = |meant: Option<&str>, nearest: &[&str], others| {
+            let nearest = nearest.iter().map(|name| (*name).to_owned()).collect();
+            no_such_type(&Known { meant: meant.map(Into::into), nearest, others })
+        };
+        let none = "no tool makes jobs of this type";
+        assert_eq!(told(None, &[], 0), none);
+        assert_eq!(told(None, &["echo"], 0), format!("{none} (known: echo)"));
+        assert_eq!(told(Some("echo"), &["echo"], 0), format!("{none}; did you mean echo?"));
+        assert_eq!(told(Some("a"), &["a", "b"], 3), format!("{none}; did you mean a? (known: a, b and 3 more)"));
     }
 
     #[test]

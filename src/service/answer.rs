@@ -16,7 +16,7 @@ use super::{Refused, Service, Viewer, Violation, json};
 use crate::core::ActRefusal;
 use crate::job::{
     ANSWER_MAX, Action, Answer as Named, Body, BodyRef, Command, Head, Job, JobId, Part, QUESTION_KEY_MAX,
-    QUESTIONS_MAX, Standing, Status, Timestamp, canonical, cut,
+    QUESTIONS_MAX, Standing, Timestamp, canonical, cut,
 };
 use crate::store::{self, Store};
 
@@ -123,9 +123,9 @@ impl Service {
         let (job, mut new, mut unfit) = (&head.job, Vec::new(), Vec::new());
         for answer in answers {
             let key = &answer.said.key;
-            let question = job.questions.keyed(key).ok_or_else(|| not_asked(job, key))?;
+            let Some(question) = job.questions.keyed(key) else { return Err(self.not_asked(head, key).await?) };
             match question.standing {
-                Standing::Open { .. } if !job.awaits_input() => return Err(not_asked(job, key)),
+                Standing::Open { .. } if !job.awaits_input() => return Err(self.not_asked(head, key).await?),
                 Standing::Open { body, .. } => {
                     unfit.extend(self.unfit(job.id(), body, answer).await?);
                     new.push((body.seq, &answer.said));
@@ -139,6 +139,21 @@ impl Service {
             }
         }
         if unfit.is_empty() { Ok(new) } else { Err(Refused::Schema(unfit)) }
+    }
+
+    /// What is said to an answer to no open question, with the keys of those that are.
+    async fn not_asked(&self, head: &Arc<Head>, key: &str) -> Result<Refused, Refused> {
+        /// More keys are only counted.
+        const TOLD_MAX: usize = 8;
+        let key = cut(key, QUESTION_KEY_MAX);
+        if !head.job.awaits_input() {
+            let status = head.job.status().name();
+            return Ok(Refused::NotWaiting(format!("the job is {status}: it waits for no answer to {key}")));
+        }
+        let open: Vec<String> = self.questions(head).await?.into_iter().map(|question| question.key).collect();
+        let told = open.iter().take(TOLD_MAX).map(String::as_str).collect::<Vec<_>>().join(", ");
+        let more = open.len().checked_sub(TOLD_MAX).filter(|more| *more > 0).map(|more| format!(" and {more} more"));
+        Ok(Refused::NotWaiting(format!("no question {key} was asked; open: {told}{}", more.unwrap_or_default())))
     }
 
     /// What of the answer's content does not fit its question.
@@ -230,16 +245,6 @@ fn named(seq: u64, said: &Said) -> (Named, Body) {
 /// A key as a step of a JSON pointer.
 fn pointed(key: &str) -> String {
     key.replace('~', "~0").replace('/', "~1")
-}
-
-fn not_asked(job: &Job, key: &str) -> Refused {
-    let key = cut(key, QUESTION_KEY_MAX);
-    Refused::NotWaiting(match job.status() {
-        Status::InputRequired => format!("no question {key} was asked"),
-        status @ (Status::Pending | Status::InProgress | Status::Completed | Status::Failed | Status::Canceled) => {
-            format!("the job is {}: it waits for no answer to {key}", status.name())
-        }
-    })
 }
 
 fn answered(key: &str) -> Refused {

@@ -108,11 +108,22 @@ impl Violation {
     }
 }
 
+/// The configured types, for a caller whose own is none of them.
+#[derive(Debug, Clone, PartialEq, Eq, Default)]
+pub struct Known {
+    /// One that is near enough to be the one that was meant.
+    pub meant: Option<String>,
+    /// The nearest ones, a handful, the nearest first.
+    pub nearest: Vec<String>,
+    /// How many there are besides.
+    pub others: usize,
+}
+
 /// Why the wish was not granted. Each variant is a code of contract 8.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum Refused {
-    /// 404 `no_such_type`; carries the nearest configured type, if one is near.
-    NoSuchType(Option<String>),
+    /// 404 `no_such_type`; carries what there is instead.
+    NoSuchType(Known),
     /// 400 `bad_json`: the payload is no JSON object.
     BadJson(String),
     /// 400 `bad_request`, each field named.

@@ -8,13 +8,16 @@ use std::time::Duration;
 
 use bytes::Bytes;
 
-use super::{Catalogue, Refused, Service, Submit, Submitted, Tool, Viewer, Violation};
+use super::{Catalogue, Known, Refused, Service, Submit, Submitted, Tool, Viewer, Violation};
 use crate::core::{Creation, ReplayRefusal, Room, SubmitRefusal};
 use crate::job::{
     BODY_SMALL_MAX, Body, BodyRef, Carried, Head, JobId, KEY_MAX, Key, Millis, PRIORITY, Part, Spec, State,
     TAG_CHARS_MAX, TAGS_BYTES_MAX, TAGS_MAX, TRACEPARENT_MAX, Timestamp, canonical,
 };
 use crate::store::{self, Store};
+
+/// Types that are named to a caller whose own there is not.
+const TYPES_MAX: usize = 5;
 
 /// Farthest that a delay, a `runAt` or an expiry may lie ahead.
 pub const AHEAD_MAX: Millis = Millis::seconds(366 * 24 * 60 * 60);
@@ -155,16 +158,19 @@ impl Service {
     }
 }
 
-/// Only a dead letter that was not replayed can be.
 /// The tool that makes jobs of this type.
 fn tool_of<'a>(catalogue: &'a Catalogue, job_type: &str) -> Result<&'a Tool, Refused> {
-    catalogue.of_type(job_type).ok_or_else(|| Refused::NoSuchType(nearest_type(catalogue, job_type)))
+    catalogue.of_type(job_type).ok_or_else(|| Refused::NoSuchType(known_types(catalogue, job_type)))
 }
 
-fn nearest_type(catalogue: &Catalogue, job_type: &str) -> Option<String> {
+/// What there is, for a caller who may submit: who may, may see every tool.
+fn known_types(catalogue: &Catalogue, job_type: &str) -> Known {
     let near = |tool: &Tool| (strsim::jaro_winkler(&tool.job_type, job_type), tool.job_type.to_string());
-    let best = catalogue.tools().map(near).max_by(|a, b| a.0.total_cmp(&b.0))?;
-    (best.0 > 0.7).then_some(best.1)
+    let mut types: Vec<(f64, String)> = catalogue.tools().map(near).collect();
+    types.sort_by(|one, other| other.0.total_cmp(&one.0));
+    let meant = types.first().filter(|best| best.0 > 0.7).map(|best| best.1.clone());
+    let others = types.len().saturating_sub(TYPES_MAX);
+    Known { meant, nearest: types.into_iter().take(TYPES_MAX).map(|(_, name)| name).collect(), others }
 }
 
 /// The caller's key; else, of a tool that asks for it, one that equal payloads share.
@@ -177,6 +183,7 @@ fn key(tool: &Tool, own: Option<String>, payload: &serde_json::Value) -> Option<
     Some(Key { text: own.unwrap_or_else(derived).into(), digest })
 }
 
+/// Only a dead letter that was not replayed can be.
 fn replayable(head: &Head) -> Result<(), Refused> {
     match head.job.state {
         State::Failed { replayed_as: None } => Ok(()),

@@ -45,6 +45,7 @@ pub use compact::{Compacted, compact};
 pub(super) use restore::restore;
 pub use restore::{Restored, Unrestored};
 pub use room::COMMIT_MAX;
+pub use settle::is_absent;
 use shown::Shown;
 pub(super) use verify::verify;
 #[cfg(any(debug_assertions, feature = "trial"))]

@@ -5,6 +5,7 @@ mod ends;
 #[path = "backup/swaps.rs"]
 mod swaps;
 
+use std::os::unix::fs::PermissionsExt;
 use std::path::{Path, PathBuf};
 use std::process::{Command, Output, Stdio};
 use std::sync::Arc;
@@ -124,6 +125,8 @@ fn backups_taken_under_load_and_retention_restore_to_their_position() {
         let file = place.path().join(format!("{round}.gz"));
         let said = value(&back_up(&server, &file));
         assert!(taken.last().is_none_or(|(_, last)| as_of(last) < as_of(&said)), "load goes on");
+        let mode = std::fs::metadata(&file).expect("a backup").permissions().mode();
+        assert_eq!(mode & 0o777, 0o600, "it holds every payload");
         taken.push((file, said));
     }
     stop.store(true, Ordering::Relaxed);

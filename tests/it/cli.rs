@@ -6,6 +6,8 @@ use std::net::{SocketAddr, TcpListener, TcpStream};
 use std::process::{Command, Output};
 use std::thread::JoinHandle;
 
+use super::support::{Server, TRIAL};
+
 const ID: &str = "0192f0c1-2b3c-7d4e-8f5a-6b7c8d9e0f1a";
 
 /// What the scripted server does with the next connection.
@@ -164,7 +166,9 @@ fn what_makes_no_sense_is_told_before_anybody_is_asked() {
         (&["frobnicate"], 2, "unrecognized subcommand"),
         (&["token", "new", "--name", "a b"], 2, "visible ASCII"),
         (&["token", "new", "--name", "ci", "--scopes", "root"], 2, "expected a list of"),
-        (&["verify", "--data-dir", "/nonexistent"], 2, "there is no store in"),
+        (&["verify", "--data-dir", "/nonexistent"], 2, "there is no store in /nonexistent (--data-dir)"),
+        (&["compact", "--data-dir", "/nonexistent"], 2, "there is no store in /nonexistent (--data-dir)"),
+        (&["submit", "t", "@Cargo.toml"], 2, "jq -Rs '{text: .}' Cargo.toml"),
         (&["config", "check", "--config", "/nonexistent"], 2, "cannot be opened"),
         (&["get", ID], 4, "Start one with `longhaul serve`"),
         (&["watch"], 4, "no server at http://127.0.0.1:1"),
@@ -397,6 +401,68 @@ fn a_configuration_is_checked_without_a_server() {
     let (code, stdout, stderr) = check("[queue]\nworker = 1\nworkers = 'x'\n");
     assert_eq!((code, stdout.as_str(), stderr.lines().count()), (Some(2), "", 2), "{stderr}");
     assert!(stderr.contains("did you mean `queue.workers`?") && stderr.contains("(line 3 of "), "{stderr}");
+}
+
+#[test]
+fn what_a_server_would_start_with_is_told_as_a_warning_beside_what_it_would_not() {
+    let dir = tempfile::tempdir().expect("a directory");
+    let file = dir.path().join("x.toml");
+    let text = "[tools.t]\ndescription = 'd'\nrun = { kind = 'command', command = ['no-such-program'] }\n[queue]\nworkers = 'x'\n";
+    std::fs::write(&file, text).expect("written");
+    let file = file.to_str().expect("text");
+    let (_, stderr) = texts(&run(&["config", "check", "--config", file], ""));
+    let [first, second] = stderr.lines().collect::<Vec<_>>()[..] else { panic!("two complaints: {stderr}") };
+    assert!(first.starts_with("warning: tools.t.run.command (line 3 of "), "{first}");
+    assert!(second.starts_with("queue.workers = 'x' (line 5 of "), "{second}");
+    let output = run(&["config", "check", "--json", "--config", file], "");
+    let told: serde_json::Value = serde_json::from_slice(&output.stdout).expect("JSON");
+    let severities = [&told["complaints"][0]["severity"], &told["complaints"][1]["severity"]];
+    assert_eq!((output.status.code(), severities), (Some(2), [&"warning".into(), &"error".into()]));
+}
+
+#[test]
+fn the_store_of_the_configuration_is_the_one_that_is_verified_and_compacted() {
+    for command in ["verify", "compact"] {
+        let mut longhaul = Command::new(env!("CARGO_BIN_EXE_longhaul"));
+        let output = longhaul.arg(command).env("LONGHAUL_SERVER_DATA_DIR", "/nonexistent").output().expect("it runs");
+        let said = texts(&output).1;
+        assert_eq!(
+            (output.status.code(), said.as_str()),
+            (Some(2), "there is no store in /nonexistent (--data-dir)\n")
+        );
+    }
+}
+
+/// A server that refused a payload while it was still written was said not to be there.
+#[test]
+fn a_payload_that_is_too_large_is_refused_by_the_server_that_was_asked() {
+    let server = Server::start(TRIAL);
+    let dir = tempfile::tempdir().expect("a directory");
+    let file = dir.path().join("big.json");
+    let url = format!("http://{}", server.address());
+    let submit = |bytes: usize| {
+        std::fs::write(&file, serde_json::json!({ "do": "noop", "text": "x".repeat(bytes) }).to_string())
+            .expect("written");
+        let output = run(&["submit", "trial", &format!("@{}", file.display())], &url);
+        (output.status.code(), texts(&output).1)
+    };
+    for bytes in [2 << 20, 64 << 20] {
+        let (code, said) = submit(bytes);
+        assert!(code == Some(5) && said.contains("refused (413 too_large): "), "{code:?} {said}");
+    }
+    assert_eq!(submit(512 << 10), (Some(0), String::new()));
+}
+
+#[test]
+fn a_server_that_went_away_in_the_middle_of_an_answer_is_not_said_never_to_have_been_there() {
+    for arguments in [&["get", ID][..], &["submit", "t"]] {
+        let (url, server) = play(vec![Step::Answer(String::new())]);
+        let output = run(arguments, &url);
+        let said = texts(&output).1;
+        assert!(output.status.code() == Some(4) && said.contains("The connection was made, and broke"), "{said}");
+        assert!(!said.contains("no server"), "{said}");
+        server.join().expect("it was asked");
+    }
 }
 
 #[test]

@@ -61,7 +61,7 @@ pub async fn list(app: &App, caller: &Caller, query: &Query) -> Result<Response<
 fn wish(query: &Query, now: Timestamp) -> Result<service::Query, Problem> {
     let code = Code::BadFilter;
     query.only(code, FILTERS)?;
-    let named = "pending, in_progress, completed, failed or canceled";
+    let named = format!("one of {}", Status::ALL.map(Status::name).join(", "));
     let time = "a time as in RFC 3339, such as 2027-01-31T12:00:00Z";
     let number = |text: &str| text.parse().ok().filter(|limit| (1..=LIMIT_MAX).contains(limit));
     let long = query.read(code, "pendingLongerThan", "a length such as 5m", length)?;
@@ -69,7 +69,7 @@ fn wish(query: &Query, now: Timestamp) -> Result<service::Query, Problem> {
         before: query.read(Code::BadCursor, "cursor", "a nextCursor of an earlier page", |text| text.parse().ok())?,
         owner: query.one(code, "owner")?.map(Into::into),
         job_type: query.one(code, "type")?.map(Into::into),
-        status: query.read(code, "status", named, Status::named)?,
+        status: query.read(code, "status", &named, Status::named)?,
         tag: query.one(code, "tag")?.map(Into::into),
         created_after: query.read(code, "createdAfter", time, instant)?,
         created_before: query.read(code, "createdBefore", time, instant)?,
@@ -107,6 +107,16 @@ mod tests {
         assert_eq!((query.dead_lettered, query.ready_before), (Some(false), Some(Timestamp(700_000))));
         assert_eq!(query.before.map(|id| id.to_string()).as_deref(), Some(id));
         assert_eq!(asked("").unwrap().limit, LIMIT);
+    }
+
+    /// `input_required` was missing among those that were told.
+    #[test]
+    fn a_wrong_status_is_told_with_every_one_that_there_is() {
+        let refused = wish(&Query::parse(Some("status=done")).unwrap(), Timestamp(0)).unwrap_err();
+        assert_eq!(
+            refused.detail,
+            "status: must be one of pending, in_progress, input_required, completed, failed, canceled"
+        );
     }
 
     #[test]

@@ -188,6 +188,8 @@ async fn a_job_that_does_not_ask_is_waiting_for_nothing() {
     let (id, _claim) = asking_after(&world).await;
     let unknown = world.post(&format!("/api/jobs/{id}/input"), &accept("other", &json!({}))).await;
     assert_eq!((unknown.status, unknown.code().as_str()), (409, "not_waiting"));
+    // Whoever mistook the key is told those that are open.
+    assert_eq!(unknown.json()["detail"], "no question other was asked; open: a");
     world.post(&format!("/api/jobs/{id}/cancel"), &json!({})).await;
     let stopping = world.post(&format!("/api/jobs/{id}/input"), &accept("a", &json!({"size": "S"}))).await;
     assert_eq!((stopping.status, stopping.code().as_str()), (409, "not_waiting"));

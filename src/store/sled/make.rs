@@ -4,6 +4,7 @@
 //! A kill at any moment leaves the place as it was, and beside it at most a folder that the next start removes.
 
 use std::fs::{self, File};
+use std::os::unix::fs::DirBuilderExt;
 use std::path::{Path, PathBuf};
 
 use super::super::codec::{self, Kind};
@@ -31,6 +32,15 @@ pub fn beside(dir: &Path, purpose: &str) -> PathBuf {
 fn absent_above(dir: &Path) -> std::io::Result<Vec<PathBuf>> {
     let dir = std::path::absolute(dir)?;
     Ok(dir.ancestors().skip(1).take_while(|folder| !folder.exists()).map(Into::into).collect())
+}
+
+/// Makes a store's folder, and those above that are not there: these for their owner alone, as they hold payloads and secrets. Whoever wants
+/// more readers makes the data directory before.
+pub fn folder(dir: &Path) -> std::io::Result<()> {
+    if let Some(above) = dir.parent().filter(|above| !above.as_os_str().is_empty()) {
+        fs::DirBuilder::new().recursive(true).mode(0o700).create(above)?;
+    }
+    fs::create_dir_all(dir)
 }
 
 /// An empty store of that epoch, closed, in a folder that is there. Not synced.
@@ -71,7 +81,7 @@ impl Apart {
         let new = beside(dir, purpose);
         let what = || format!("cannot make {}", new.display());
         let made = absent_above(dir).map_err(refusal(what()))?;
-        fs::create_dir_all(&new).map_err(refusal(what()))?;
+        folder(&new).map_err(refusal(what()))?;
         let lock = open::lock(&new)?;
         let apart = Self { dir: dir.to_path_buf(), new: new.clone(), made, moved: false };
         open::wipe(&apart.new).map_err(refusal(what()))?;
@@ -111,5 +121,25 @@ impl Drop for Apart {
         // What cannot be removed now goes with the next start.
         let _ = fs::remove_dir_all(&self.new);
         self.made.iter().for_each(|folder| drop(fs::remove_dir(folder)));
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::os::unix::fs::PermissionsExt;
+
+    use super::*;
+
+    /// Payloads and secrets were there for every user of the machine to read.
+    #[test]
+    fn a_data_directory_that_is_made_is_its_owners_alone_and_one_that_is_there_stays_as_it_is() {
+        let folder_of = tempfile::tempdir().expect("a folder");
+        let there = folder_of.path().join("there");
+        fs::create_dir(&there).expect("made");
+        fs::set_permissions(&there, PermissionsExt::from_mode(0o755)).expect("set");
+        folder(&there.join("data/store")).expect("made");
+        folder(&there.join("store")).expect("made");
+        let mode = |path: &Path| fs::metadata(path).expect("there").permissions().mode() & 0o777;
+        assert_eq!((mode(&there), mode(&there.join("data"))), (0o755, 0o700));
     }
 }

@@ -203,7 +203,7 @@ fn is_at(file: &File, path: &Path) -> bool {
 fn create(dir: &Path) -> Result<(), Error> {
     let what = || format!("cannot make {}", dir.display());
     let new = make::beside(dir, "new");
-    fs::create_dir_all(&new).map_err(refusal(what()))?;
+    make::folder(&new).map_err(refusal(what()))?;
     let held = lock(&new)?;
     if !is_absent(dir)? {
         // Another process was first, and what we waited for was its lock.

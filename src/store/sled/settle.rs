@@ -25,6 +25,14 @@ pub fn undo(dir: &Path) -> Result<(), Error> {
     }
 }
 
+/// Whether there is no store in that place, nor one that `undo` would put there.
+///
+/// # Errors
+/// `Error::Unavailable` if that cannot be seen.
+pub fn is_absent(dir: &Path) -> Result<bool, Error> {
+    Ok(open::is_absent(dir)? && open::is_absent(&beside(dir, make::OLD))?)
+}
+
 /// Removes what is left over beside a store whose lock is held. What cannot be removed is said, and harms nobody.
 pub fn clear(dir: &Path) {
     for purpose in [make::COMPACTED, make::OLD, make::RESTORED] {
