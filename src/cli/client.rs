@@ -221,6 +221,11 @@ impl Client {
     }
 }
 
+/// What a refusal says to a person, with its remedy; `None` if the body is not one of a longhaul server.
+pub fn refusal_text(status: u16, body: &[u8]) -> Option<String> {
+    serde_json::from_slice::<Problem>(body).ok().map(|problem| problem.text(status))
+}
+
 /// Whether only a connection that had been made can end so.
 fn is_break(kind: ErrorKind) -> bool {
     [ErrorKind::BrokenPipe, ErrorKind::ConnectionReset, ErrorKind::ConnectionAborted, ErrorKind::UnexpectedEof]

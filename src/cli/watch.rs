@@ -5,10 +5,13 @@
 use std::ops::ControlFlow;
 use std::sync::mpsc::{Receiver, SyncSender, sync_channel};
 
+use serde_json::Value;
+
 use super::client::Client;
 use super::failure::{Ending, Failure};
-use super::follow::{Told, follow};
+use super::follow::{Event, Told, follow};
 use super::output::{Bar, Output, Stream};
+use crate::job::ending;
 
 /// Most jobs that one command watches: each holds a connection.
 pub const WATCH_MAX: usize = 64;
@@ -46,6 +49,7 @@ pub fn job(client: &Client, output: &Output, id: &str, stream: Stream) -> Result
     let (mut trouble, mut ending) = (None, None);
     follow(client, &events_path(id)?, None, &mut |told| {
         ending = ending_of(&told).or(ending);
+        let told = if output.json { told } else { explained(client, told) };
         let flow = keep(&mut trouble, tell(output, told, bar.as_ref(), stream));
         if ending.is_some() { ControlFlow::Break(()) } else { flow }
     })?;
@@ -110,6 +114,7 @@ fn print_all(
                     Told::Event(_) | Told::Reset(_) => {}
                 }
                 endings[at] = ending_of(&told).or(endings[at]);
+                let told = if output.json { told } else { explained(client, told) };
                 tell(output, told, bars[at].as_ref(), Stream::Out)?;
             }
             News::Over(over) => {
@@ -134,6 +139,30 @@ fn ended(client: &Client, id: &str) -> Result<Ending, Failure> {
     let job = client.get(&format!("/api/jobs/{id}"), &[])?.json()?;
     let ending = job["status"].as_str().and_then(Ending::of_status);
     ending.ok_or_else(|| Failure::Refused(format!("job {id} goes on, but its stream has ended")))
+}
+
+/// The same, with the whole error of an attempt that its program ended without a word: events do not quote stderr, the job does to its owner.
+fn explained(client: &Client, told: Told) -> Told {
+    let Told::Event(mut event) = told else { return told };
+    if let Some(whole) = whole_error(client, &event) {
+        event.payload["error"] = whole;
+    }
+    Told::Event(event)
+}
+
+fn whole_error(client: &Client, event: &Event) -> Option<Value> {
+    let attempt = match event.event_type.as_str() {
+        "job.failed" => &event.payload["attempts"],
+        "job.progress" => &event.payload["retry"],
+        _ => return None,
+    };
+    let ended = event.payload["error"].as_str().filter(|text| ending(text).is_some())?;
+    // What cannot be had is no reason to stop: the event says enough.
+    let mut job =
+        client.get(&format!("/api/jobs/{}", super::jobs::check_id(&event.job_id).ok()?), &[]).ok()?.json().ok()?;
+    let error = job["error"]["message"].take();
+    let is_of_it = job["error"]["attempt"] == *attempt && error.as_str().is_some_and(|text| text.starts_with(ended));
+    is_of_it.then_some(error)
 }
 
 fn ending_of(told: &Told) -> Option<Ending> {

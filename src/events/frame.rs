@@ -98,7 +98,7 @@ impl Writer {
                 .number("retry", u64::from(*retry))
                 .number("maxAttempts", u64::from(*max_attempts))
                 .number("nextAttemptInMs", next_at.since(logged.at).0)
-                .text("error", &failure.message)
+                .text("error", failure.general())
                 .end(),
             Entry::Completed { completion, attempts, duration, inline, .. } => {
                 let mut object = Object::begin(out);
@@ -107,7 +107,7 @@ impl Writer {
             }
             Entry::Failed { failure, attempts, .. } => {
                 let mut object = Object::begin(out);
-                object.text("error", &failure.message).text("class", failure.class.name());
+                object.text("error", failure.general()).text("class", failure.class.name());
                 if let Some(code) = &failure.code {
                     object.text("code", code);
                 }

@@ -159,8 +159,9 @@ impl Ring {
             while inner.bytes > self.bytes_max || inner.entries > self.entries_max {
                 inner.drop_oldest();
             }
+            // Within the lock: whoever is told of an entry by `since` must be given it by `take`.
+            self.last.store(newest.position.0, Ordering::SeqCst);
         }
-        self.last.store(newest.position.0, Ordering::SeqCst);
         visible
     }
 

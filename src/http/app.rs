@@ -23,7 +23,7 @@ use super::{api, cors, mcp};
 use crate::clock::Clock;
 use crate::metrics::Metrics;
 use crate::service::{Detail, Links, Refused, Service};
-use crate::shutdown::Shutdown;
+use crate::shutdown::{Phase, Shutdown};
 
 /// What the HTTP side stands on.
 pub struct Parts {
@@ -64,6 +64,8 @@ impl App {
         let Parts { service, mcp, metrics, clock, shutdown } = parts;
         let tickets = Tickets::load(&service, options.ticket_seed).await?;
         let auth = Auth::new(options.tokens.clone());
+        let endpoint = mcp.clone();
+        shutdown.on(Phase::Releasing, move || endpoint.end_waits());
         let max_streams = (!auth.is_open()).then_some(options.max_streams);
         let base = options.public_url.as_deref().unwrap_or_default();
         Ok(Self {

@@ -100,6 +100,8 @@ pub struct Caller {
     pub viewer: Viewer,
     /// What they may do.
     pub scopes: Scopes,
+    /// They hold a read ticket of the owner's, and are not the owner.
+    pub is_ticket: bool,
 }
 
 impl Caller {
@@ -124,7 +126,7 @@ pub struct Auth {
 impl Auth {
     /// Without tokens everybody is `local`, with every scope.
     pub fn new(tokens: Vec<Token>) -> Self {
-        let local = Caller { viewer: Viewer::local(), scopes: Scope::ALL.into_iter().collect() };
+        let local = Caller { viewer: Viewer::local(), scopes: Scope::ALL.into_iter().collect(), is_ticket: false };
         Self { tokens, local }
     }
 
@@ -148,7 +150,7 @@ impl Auth {
         let token = bearer(field).ok_or_else(|| unauthenticated("Authorization is not Bearer TOKEN"))?;
         let token = self.known(token).ok_or_else(|| unauthenticated("this token is not known"))?;
         let viewer = Viewer { principal: token.name.clone(), sees_all: token.scopes.has(Scope::Admin) };
-        Ok(Caller { viewer, scopes: token.scopes })
+        Ok(Caller { viewer, scopes: token.scopes, is_ticket: false })
     }
 
     /// Compares with every token, found or not, so that time says nothing.

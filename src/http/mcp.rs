@@ -49,7 +49,7 @@ pub async fn answer(
     caller: Caller,
 ) -> Result<Response<Body>, Problem> {
     let body = collect(body, app.max_body).await?;
-    let Caller { viewer, scopes } = caller;
+    let Caller { viewer, scopes, is_ticket: _ } = caller;
     let rights = Rights { reads: scopes.has(Scope::Read), submits: scopes.has(Scope::Submit) };
     let principal = viewer.principal.clone();
     // Before anything is started: a call must not be refused for want of a stream when it runs already.

@@ -259,3 +259,16 @@ pub struct Head {
     /// Where its entries stand.
     pub trail: Trail,
 }
+
+impl Head {
+    /// The same as whoever is not the owner may read it: without what its program wrote to stderr.
+    #[must_use]
+    pub fn without_stderr(&self) -> Self {
+        let mut head = self.clone();
+        if let Some(last) = &mut head.job.error {
+            let general = last.failure.general().into();
+            Arc::make_mut(last).failure.message = general;
+        }
+        head
+    }
+}

@@ -136,7 +136,7 @@ pub(super) async fn answer(
             };
             return taken.map_or_else(|error| Reply::error(None, &error), |()| Reply::Accepted);
         }
-        note(message, &session);
+        note(endpoint, call.viewer, message, &session).await;
         return Reply::Accepted;
     };
     let (revision, abilities) = (session.revision, session.abilities);
@@ -176,7 +176,7 @@ async fn dispatch(
 }
 
 /// A notification: only a cancel asks for anything. What it names may be over, or never have been: then it is passed over.
-fn note(message: &Message<'_>, session: &Session) {
+async fn note(endpoint: &Endpoint, viewer: &Viewer, message: &Message<'_>, session: &Session) {
     #[derive(Deserialize)]
     struct Canceled<'a> {
         #[serde(borrow, rename = "requestId")]
@@ -185,7 +185,10 @@ fn note(message: &Message<'_>, session: &Session) {
     if message.method == "notifications/cancelled"
         && let Ok(Canceled { id }) = message.params()
     {
-        session.calls.cancel(id.get());
+        // Its stream, if it has one, hears of it as well; but that may be gone before it has done anything.
+        if let Some(waits) = session.calls.cancel(id.get()) {
+            waits.give_up(endpoint, viewer).await;
+        }
     }
 }
 

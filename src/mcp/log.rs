@@ -26,7 +26,9 @@ pub(super) async fn send(endpoint: &Endpoint, head: &Head, least: Level, voice: 
         attempts.push(lines);
     }
     let lines = attempts.into_iter().rev().flatten().map(|(line, _)| line);
-    for LogLine { level, message, .. } in lines.filter(|line| line.level >= least) {
+    // The log of a job that has ended stays as it is: what was told before a stream broke off has the same numbers.
+    let lines = lines.zip(1..).skip(voice.lines()).filter(|(line, _)| line.level >= least);
+    for (LogLine { level, message, .. }, number) in lines {
         let mut json = b"{\"jsonrpc\":\"2.0\",\"method\":\"notifications/message\",\"params\":{\"level\":".to_vec();
         rpc::push_value(&mut json, &level);
         json.extend_from_slice(b",\"logger\":");
@@ -35,6 +37,6 @@ pub(super) async fn send(endpoint: &Endpoint, head: &Head, least: Level, voice: 
         rpc::push_string(&mut json, &message);
         json.extend_from_slice(voice.mark().as_bytes());
         json.extend_from_slice(b"}}");
-        voice.say(&json, endpoint.clock.now()).await;
+        voice.log(number, &json, endpoint.clock.now()).await;
     }
 }

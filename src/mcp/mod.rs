@@ -164,6 +164,8 @@ pub struct Endpoint {
     shown: ArcSwap<Shown>,
     /// Tells those who listen of what is shown now.
     marks: watch::Sender<Marks>,
+    /// Tells those who wait without a stream that they have waited as long as may be.
+    waits_end: watch::Sender<bool>,
 }
 
 impl Endpoint {
@@ -184,7 +186,8 @@ impl Endpoint {
         let shown = ArcSwap::from_pointee(shown);
         let events = options.events;
         let webhooks = occurrences::Webhooks::load(service.clone(), clock.clone(), events.clone()).await?;
-        Ok(Arc::new(Self { service, clock, links, sessions, seal, helpers, events, webhooks, shown, marks }))
+        let waits_end = watch::Sender::new(false);
+        Ok(Arc::new(Self { service, clock, links, sessions, seal, helpers, events, webhooks, shown, marks, waits_end }))
     }
 
     /// Starts callbacks: from now on there are some to subscribe to. The future delivers until `closing`, and returns when how far it came
@@ -203,6 +206,17 @@ impl Endpoint {
         let marks = shown.marks;
         self.shown.store(Arc::new(shown));
         self.marks.send_replace(marks);
+    }
+
+    /// The grace of the server's end is over: from now on who waits without a stream is answered at once, as when its wait is over.
+    pub fn end_waits(&self) {
+        self.waits_end.send_replace(true);
+    }
+
+    /// Returns when nobody may wait any more.
+    async fn waits_ended(&self) {
+        // The sender lives in `self`, so waiting cannot fail.
+        let _ = self.waits_end.subscribe().wait_for(|is_over| *is_over).await;
     }
 
     /// What is shown now.

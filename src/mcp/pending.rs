@@ -12,7 +12,7 @@ use super::rpc::{self, Error};
 use super::session::Session;
 use super::stream::{Outlet, Stream};
 use super::thread::Thread;
-use super::voice::Voice;
+use super::voice::{Heard, Voice};
 use super::work::{Asker, Work};
 use crate::service::Viewer;
 
@@ -26,8 +26,8 @@ pub(super) struct Pending {
     pub asker: Asker,
     /// What is waited for.
     pub work: Work,
-    /// How many of a job's questions were asked before, on a stream that broke off.
-    pub asked: usize,
+    /// What was told before, if a stream of it broke off.
+    pub heard: Option<Heard>,
     /// In a session: by which its client cancels it.
     pub call: Option<CallInFlight>,
 }
@@ -36,12 +36,12 @@ impl Pending {
     /// A request that is taken up again on another stream. If the one before is open still, as far as is known here, it ends: no message
     /// is told on two.
     pub(super) fn resumed(thread: Thread, session: Arc<Session>, viewer: Viewer) -> Self {
-        let Thread { id, token, waits, asked, .. } = thread;
+        let Thread { id, token, waits, heard, .. } = thread;
         let (revision, abilities) = (session.revision, session.abilities);
-        let call = Some(session.take_over(id.get()));
+        let call = Some(session.take_over(id.get(), &waits));
         let asker = Asker { viewer, revision, session: Some(session), abilities, level: None };
         let own = |raw: Box<serde_json::value::RawValue>| raw.get().into();
-        Self { id: own(id), token: token.map(own), asker, work: Work::of(waits), asked, call }
+        Self { id: own(id), token: token.map(own), asker, work: Work::of(waits), heard: Some(heard), call }
     }
 
     /// The answer alone; `None` if the client canceled the request.
@@ -50,14 +50,13 @@ impl Pending {
     }
 
     /// A stream of what there is to tell, the answer last.
-    pub(super) fn stream(self, endpoint: &Arc<Endpoint>, is_resumed: bool) -> Stream {
+    pub(super) fn stream(self, endpoint: &Arc<Endpoint>) -> Stream {
         let (outlet, endpoint) = (Outlet::default(), endpoint.clone());
-        let voice =
-            Voice::new(outlet.clone(), self.token.as_deref()).about(self.work.waits.task()).having_asked(self.asked);
+        let voice = Voice::new(outlet.clone(), self.token.as_deref()).about(self.work.waits.task());
         Stream::new(outlet, async move {
             let mut voice = self.on_thread(voice);
-            if is_resumed {
-                voice = voice.resumed();
+            if let Some(heard) = self.heard {
+                voice = voice.resumed(heard);
             } else if self.asker.revision.primes() {
                 voice.prime(endpoint.clock.now()).await;
             }
@@ -79,18 +78,18 @@ impl Pending {
 
     async fn run(self, endpoint: &Endpoint, voice: &mut Voice) -> Option<Vec<u8>> {
         let Self { id, asker, work, call, .. } = self;
-        let call = call.or_else(|| asker.session.as_ref().map(|session| session.call(&id)));
         let waits = work.waits.clone();
         let outcome = tokio::select! {
             biased;
             () = ended(asker.session.as_deref()) => return None,
             () = taken_over(call.as_ref()) => return None,
             () = canceled(call.as_ref()) => {
-                waits.give_up(endpoint, &asker).await;
+                waits.give_up(endpoint, &asker.viewer).await;
                 return None;
             }
             outcome = work.run(endpoint, &asker, voice) => outcome,
         };
+        call.iter().for_each(CallInFlight::answer);
         Some(message(&id, &asker, outcome))
     }
 }

@@ -129,7 +129,8 @@ impl Reply {
             Ok(Outcome::Ready(members)) => Self::result(id, asker.revision, &members),
             Ok(Outcome::Waiting(mut work)) => {
                 let (id, token) = (id.into(), token.map(Into::into).or(work.token.take()));
-                Self::Pending(Box::new(Pending { id, token, asker, work, asked: 0, call }))
+                call.iter().for_each(|call| call.wait_for(&work.waits));
+                Self::Pending(Box::new(Pending { id, token, asker, work, heard: None, call }))
             }
             Ok(Outcome::Stream(stream)) => Self::Stream(id.into(), stream),
             Err(error) => Self::error(Some(id), &error),
@@ -145,7 +146,7 @@ impl Reply {
                 answer.headers.extend(session.iter().map(|id| ("mcp-session-id", id.to_string())));
                 answer
             }
-            Self::Pending(pending) if accepts.streams => Answer::streaming(pending.stream(endpoint, false)),
+            Self::Pending(pending) if accepts.streams => Answer::streaming(pending.stream(endpoint)),
             Self::Pending(pending) => match pending.message(endpoint).await {
                 Some(body) => message(200, body, accepts.form),
                 None => Answer::empty(202),

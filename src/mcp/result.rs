@@ -33,7 +33,7 @@ pub(super) async fn of_job(endpoint: &Endpoint, revision: Revision, head: &Arc<H
         }
         State::Failed { .. } => match error_of(head) {
             Some(error) => Err(error),
-            None => Ok(Members::complaint(&why_failed(head)).about(id)),
+            None => Ok(Members::complaint(&(why_failed(head) + &log_hint(endpoint, head))).about(id)),
         },
         State::Canceled { .. } => Ok(Members::complaint(&why_canceled(head)).about(id)),
     }
@@ -47,6 +47,15 @@ pub(super) fn why_failed(head: &Head) -> String {
     let code = failure.code.as_ref().map(|code| format!(", code {code}")).unwrap_or_default();
     let attempts = if head.job.attempts > 1 { format!(" after {} attempts", head.job.attempts) } else { String::new() };
     format!("The job {id} failed{attempts} ({} error{code}): {}", failure.class.name(), failure.message)
+}
+
+/// Where more of it stands, if there is more.
+fn log_hint(endpoint: &Endpoint, head: &Head) -> String {
+    let id = head.job.id();
+    match head.job.logs.is_empty() || endpoint.helpers.is_none() {
+        true => String::new(),
+        false => format!("\n[its log says more: call get_job with jobId {id} and part log]"),
+    }
 }
 
 /// Why the job was canceled, in one line.

@@ -39,8 +39,12 @@ pub(super) async fn answer(endpoint: &Arc<Endpoint>, request: &Request<'_>) -> A
                 if let Err(error) = request.rights.check(Need::of_wait(&thread.waits), 403) {
                     return Answer::error(None, &error);
                 }
+                let Thread { id, waits, .. } = &thread;
+                if session.calls.is_canceled(id.get(), waits) || waits.is_given_up(endpoint, &request.viewer).await {
+                    return refuse(400, "that request was canceled: it has no answer");
+                }
                 let pending = Pending::resumed(thread, session, request.viewer.clone());
-                Answer::streaming(pending.stream(endpoint, true))
+                Answer::streaming(pending.stream(endpoint))
             }
             Resumed::Delivered => refuse(400, "that stream has ended: its answer was the event with this id"),
             Resumed::Foreign => refuse(400, "Last-Event-ID is not the id of an event of this session's streams"),

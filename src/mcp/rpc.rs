@@ -138,7 +138,7 @@ pub(super) struct Params<'a> {
     pub name: Option<&'a RawValue>,
     /// Of `tools/call` and `prompts/get`.
     pub arguments: Option<&'a RawValue>,
-    /// Of the list methods.
+    /// Of the list methods; none if it is null or empty.
     pub cursor: Option<&'a RawValue>,
     /// Of `initialize`.
     pub protocol_version: Option<&'a RawValue>,
@@ -305,6 +305,8 @@ impl<'de> Visitor<'de> for ParamsVisitor {
                 return Err(de::Error::duplicate_field(name));
             }
         }
+        // The first page is asked for in any of three ways.
+        params.cursor = params.cursor.filter(|cursor| !matches!(cursor.get(), "null" | "\"\""));
         Ok(params)
     }
 }
@@ -367,6 +369,17 @@ mod tests {
         let Err(unreadable) = read(body) else { panic!("{body} was read") };
         assert_eq!(unreadable.error.status, 400);
         (unreadable.error.code, unreadable.id)
+    }
+
+    #[test]
+    fn the_first_page_is_asked_for_by_no_cursor_by_null_or_by_an_empty_one() {
+        for (params, is_first) in
+            [("{}", true), (r#"{"cursor":null}"#, true), (r#"{"cursor":""}"#, true), (r#"{"cursor":"a"}"#, false)]
+        {
+            let body = format!(r#"{{"jsonrpc":"2.0","id":1,"method":"tools/list","params":{params}}}"#);
+            let message = read(&body).unwrap_or_else(|_| panic!("{params}"));
+            assert_eq!(message.params.cursor.is_none(), is_first, "{params}");
+        }
     }
 
     #[test]

@@ -18,6 +18,7 @@ use super::era::{Presence, Revision};
 use super::log::Level;
 use super::subscriptions::Subscriptions;
 use super::tasks::Started;
+use super::work::Waits;
 use crate::clock::Clock;
 use crate::job::{Millis, Timestamp};
 use crate::service::CellChange;
@@ -288,8 +289,8 @@ impl Session {
     }
 
     /// Notes one that is answered on another stream from now on: the one before ends.
-    pub(super) fn take_over(&self, id: &str) -> CallInFlight {
-        self.calls.take_over(id)
+    pub(super) fn take_over(&self, id: &str, waits: &Waits) -> CallInFlight {
+        self.calls.take_over(id, waits)
     }
 
     fn is_idle(&self, now: Timestamp, ttl: Millis) -> bool {

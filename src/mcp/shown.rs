@@ -72,6 +72,19 @@ impl Marks {
     }
 }
 
+impl Marks {
+    /// The first of these, and what has been heard of with it.
+    pub(super) fn next(self, now: Self) -> Option<(&'static str, Self)> {
+        let method = self.changed(now).next()?;
+        let marks = match method {
+            TOOLS_CHANGED => Self { tools: now.tools, ..self },
+            RESOURCES_CHANGED => Self { resources: now.resources, ..self },
+            _ => Self { prompts: now.prompts, ..self },
+        };
+        Some((method, marks))
+    }
+}
+
 impl fmt::Display for Marks {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         write!(f, "{:08x}{:08x}{:08x}", self.tools, self.resources, self.prompts)

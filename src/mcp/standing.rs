@@ -1,6 +1,7 @@
 //! The standing stream of a session: what concerns no request of the client's, told as it happens.
 //!
-//! In: what the session has subscribed to, and its tasks. Out: a stream of notifications whose ids are the log's, so that it is resumed where it broke off.
+//! In: what the session has subscribed to, and its tasks. Out: a stream of notifications whose ids say how far the log was told, so that it is resumed where
+//! it broke off: what is told again then may have been heard before, but nothing is passed over.
 //! One for each session: a newer one ends the older, whose peer may have vanished without a word.
 
 use std::fmt;
@@ -25,19 +26,23 @@ const PREFIX: &str = "g.";
 pub(super) struct Told {
     /// The lists that the client has heard of.
     marks: Marks,
-    /// The entry of the log.
+    /// The entry of the log of which everything was told.
     cursor: EventId,
+    /// Makes ids that are equal otherwise differ: a time, or the next millisecond.
+    stamp: i64,
 }
 
 /// What an event id of a standing stream says; `None` if it is not one.
 pub(super) fn told(event_id: &str) -> Option<Told> {
-    let (marks, cursor) = event_id.strip_prefix(PREFIX)?.split_once('.')?;
-    Some(Told { marks: Marks::from_str(marks).ok()?, cursor: EventId::from_str(cursor).ok()? })
+    let (marks, rest) = event_id.strip_prefix(PREFIX)?.split_once('.')?;
+    let (cursor, stamp) = rest.split_once('.').unwrap_or((rest, "0"));
+    let stamp = stamp.parse().ok()?;
+    Some(Told { marks: Marks::from_str(marks).ok()?, cursor: EventId::from_str(cursor).ok()?, stamp })
 }
 
 impl fmt::Display for Told {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        write!(f, "{PREFIX}{}.{}", self.marks, self.cursor)
+        write!(f, "{PREFIX}{}.{}.{}", self.marks, self.cursor, self.stamp)
     }
 }
 
@@ -58,8 +63,8 @@ struct Standing {
 impl Standing {
     async fn run(self, after: Option<Told>) {
         let mut shown = self.endpoint.marks.subscribe();
-        let mut told =
-            after.unwrap_or_else(|| Told { marks: *shown.borrow_and_update(), cursor: self.endpoint.service.last() });
+        let (marks, cursor) = (*shown.borrow_and_update(), self.endpoint.service.last());
+        let mut told = self.stamped(after.unwrap_or(Told { marks, cursor, stamp: 0 }));
         // Something to see at once, so that the client knows that it is heard, and an id to come back with.
         self.outlet.send(format!("id: {told}\n: longhaul\n\n").into_bytes()).await;
         let replaced = self.session.stand();
@@ -97,51 +102,59 @@ impl Standing {
                 match seen {
                     Seen::Event { id, envelope, .. } => {
                         let job = events::job_of(envelope);
-                        if let Some(job) = job.filter(|job| self.session.started.has(*job)) {
-                            self.status(*told, id, job, envelope).await;
-                        }
-                        self.updated(*told, id, job).await;
-                        told.cursor = id;
+                        let mut messages = self.status(job, envelope).await;
+                        messages.extend(self.updated(job));
+                        self.news(told, id, &messages).await;
                     }
                     // Whatever was missed, it may have concerned any of them.
-                    Seen::Reset => self.updated(*told, tail.cursor(), None).await,
+                    Seen::Reset => self.news(told, tail.cursor(), &self.updated(None)).await,
                     Seen::Cursor(id) => told.cursor = id,
                 }
             }
         }
     }
 
-    /// The status of a task after this event.
-    async fn status(&self, told: Told, cursor: EventId, task: JobId, envelope: &str) {
-        let Some(label) = events::label(envelope.as_bytes()) else { return };
-        if let Some(message) = tasks::legacy::status_of(&self.endpoint, &self.viewer, task, label.event_type).await {
-            // If more is told of this event, a stream that breaks off before that has not come past it.
-            let is_last = self.session.subscriptions.of(task).is_empty();
-            let told = if is_last { Told { cursor, ..told } } else { told };
-            self.outlet.send(event(Some(&told.to_string()), &message)).await;
+    /// Tells what this entry of the log is news for. Only with the last of the messages everything of it is told.
+    async fn news(&self, told: &mut Told, cursor: EventId, messages: &[Vec<u8>]) {
+        for (message, left) in messages.iter().zip((0..messages.len()).rev()) {
+            let cursor = if left == 0 { cursor } else { told.cursor };
+            self.say(told, Told { cursor, ..*told }, message).await;
         }
+        told.cursor = cursor;
+    }
+
+    /// The status of the job after this event, if it is a task.
+    async fn status(&self, job: Option<JobId>, envelope: &str) -> Vec<Vec<u8>> {
+        let task = job.filter(|job| self.session.started.has(*job));
+        let Some((task, label)) = task.zip(events::label(envelope.as_bytes())) else { return Vec::new() };
+        tasks::legacy::status_of(&self.endpoint, &self.viewer, task, label.event_type).await.into_iter().collect()
     }
 
     /// News of this job; `None`: of any.
-    async fn updated(&self, told: Told, cursor: EventId, job: Option<JobId>) {
+    fn updated(&self, job: Option<JobId>) -> Vec<Vec<u8>> {
         let subscriptions = &self.session.subscriptions;
-        for uri in job.map_or_else(|| subscriptions.all(), |job| subscriptions.of(job)) {
-            let message = serde_json::json!({
-                "jsonrpc": "2.0", "method": "notifications/resources/updated", "params": { "uri": uri },
-            });
-            let id = Told { cursor, ..told }.to_string();
-            self.outlet.send(event(Some(&id), message.to_string().as_bytes())).await;
-        }
+        let uris = job.map_or_else(|| subscriptions.all(), |job| subscriptions.of(job));
+        let updated = |uri| serde_json::json!({"jsonrpc": "2.0", "method": "notifications/resources/updated", "params": { "uri": uri }});
+        uris.into_iter().map(|uri| updated(uri).to_string().into_bytes()).collect()
     }
 
     /// Tells of each list that is another than the client has heard of.
     async fn lists(&self, told: &mut Told, now: Marks) {
-        for method in told.marks.changed(now) {
-            let message = serde_json::json!({ "jsonrpc": "2.0", "method": method });
-            let id = Told { marks: now, ..*told }.to_string();
-            self.outlet.send(event(Some(&id), message.to_string().as_bytes())).await;
+        while let Some((method, marks)) = told.marks.next(now) {
+            let message = serde_json::json!({ "jsonrpc": "2.0", "method": method }).to_string();
+            self.say(told, Told { marks, ..*told }, message.as_bytes()).await;
         }
-        told.marks = now;
+    }
+
+    /// Sends a message with which `next` is told. If this is dropped before, it is not.
+    async fn say(&self, told: &mut Told, next: Told, message: &[u8]) {
+        let next = self.stamped(next);
+        self.outlet.send(event(Some(&next.to_string()), message)).await;
+        *told = next;
+    }
+
+    fn stamped(&self, told: Told) -> Told {
+        Told { stamp: self.endpoint.clock.now().0.max(told.stamp.saturating_add(1)), ..told }
     }
 }
 

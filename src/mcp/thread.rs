@@ -9,7 +9,7 @@ use serde::{Deserialize, Serialize};
 use serde_json::value::RawValue;
 
 use super::session::Session;
-use super::voice;
+use super::voice::Heard;
 use super::work::Waits;
 
 /// Longest request id or progress token, as written, of a stream that can be resumed. With a longer one its events have no ids.
@@ -33,9 +33,9 @@ pub(super) struct Thread {
     /// What it waits for.
     #[serde(rename = "w")]
     pub waits: Waits,
-    /// How many of a job's questions were asked up to the event that was read.
+    /// What was told up to the event that was read.
     #[serde(skip)]
-    pub asked: usize,
+    pub heard: Heard,
 }
 
 /// What the id of an event says.
@@ -56,7 +56,7 @@ impl Thread {
             return None;
         }
         let token = token.and_then(own);
-        Some(Self { session: mark(session).into(), id: own(id)?, token, waits: waits.clone(), asked: 0 })
+        Some(Self { session: mark(session).into(), id: own(id)?, token, waits: waits.clone(), heard: Heard::default() })
     }
 
     /// With what the ids of its events begin.
@@ -71,10 +71,10 @@ impl Thread {
         };
         let json = URL_SAFE_NO_PAD.decode(thread).ok().and_then(|json| String::from_utf8(json).ok());
         let thread = json.and_then(|json| serde_json::from_str::<Self>(&json).ok());
-        let asked = if place == "end" { Some(0) } else { voice::place(place) };
-        match thread.filter(|thread| thread.session == mark(session)).zip(asked) {
+        let heard = if place == "end" { Some(Heard::default()) } else { Heard::read(place) };
+        match thread.filter(|thread| thread.session == mark(session)).zip(heard) {
             Some(_) if place == "end" => Resumed::Delivered,
-            Some((thread, asked)) if thread.is_sound() => Resumed::Pending(Self { asked, ..thread }),
+            Some((thread, heard)) if thread.is_sound() => Resumed::Pending(Self { heard, ..thread }),
             Some(_) | None => Resumed::Foreign,
         }
     }

@@ -1,13 +1,14 @@
 //! What a waiting answer says before it is over, as server-sent events: progress, log lines, requests to the client; and then itself.
 //!
 //! In: heads and messages. Out: events through an outlet, or nothing where the client takes no stream. Progress only for a token, echoed as
-//! written, its numbers only rising (contract 3), also over a resume: they depend on the job and the time alone.
+//! written, its numbers only rising (contract 3), also over a resume: an event's id says what was told up to it.
 
+use std::cmp::Ordering;
 use std::time::Duration;
 
 use super::reply::related_task;
-use super::rpc;
 use super::stream::Outlet;
+use super::{Endpoint, rpc};
 use crate::job::{Head, JobId, Progress, Timestamp, cut};
 
 /// Somebody who sent a progress token hears from a wait at least so often (cases 29: clients give up after 60 s of silence).
@@ -31,6 +32,8 @@ pub(super) struct Voice {
     told: Option<f64>,
     /// How many of the job's questions were asked on this stream.
     asked: usize,
+    /// How many of the job's log lines were gone through on this stream.
+    lines: usize,
 }
 
 /// The ids of a resumable stream's events.
@@ -39,17 +42,38 @@ struct Thread {
     last_ms: i64,
 }
 
-/// Where on a thread an event stands, as its id says it: a time, and how many questions were asked by then.
-pub(super) fn place(place: &str) -> Option<usize> {
-    let (ms, asked) = place.split_once('-').unwrap_or((place, "0"));
-    let is_number = |text: &str| !text.is_empty() && text.bytes().all(|byte| byte.is_ascii_digit());
-    (is_number(ms) && is_number(asked)).then(|| asked.parse().ok()).flatten()
+/// What was told on a thread up to an event, as its id says it.
+#[derive(Debug, Default, Clone, Copy, PartialEq)]
+pub(super) struct Heard {
+    /// How many of the job's questions.
+    asked: usize,
+    /// How many of its log lines were gone through.
+    lines: usize,
+    /// The last number of its progress.
+    told: Option<f64>,
+}
+
+impl Heard {
+    /// Reads the place of an event on its thread: a time, and then, as far as there is anything to say, what was told by then.
+    pub(super) fn read(place: &str) -> Option<Self> {
+        let mut parts = place.split('-');
+        let mut number = || -> Option<Option<u64>> {
+            let Some(part) = parts.next() else { return Some(None) };
+            let is_number = !part.is_empty() && part.bytes().all(|byte| byte.is_ascii_digit());
+            is_number.then(|| part.parse().ok()).flatten().map(Some)
+        };
+        let (_ms, asked, lines, told) = (number()??, number()?, number()?, number()?);
+        let told = told.map(f64::from_bits);
+        let count = |number: Option<u64>| usize::try_from(number.unwrap_or_default()).ok();
+        let is_whole = parts.next().is_none() && told.is_none_or(f64::is_finite);
+        is_whole.then_some(Self { asked: count(asked)?, lines: count(lines)?, told })
+    }
 }
 
 impl Voice {
     /// Says nothing: the answer is all that the client takes.
     pub(super) fn mute() -> Self {
-        Self { outlet: None, thread: None, token: None, task: None, told: None, asked: 0 }
+        Self { outlet: None, thread: None, token: None, task: None, told: None, asked: 0, lines: 0 }
     }
 
     /// Speaks through this outlet.
@@ -64,11 +88,22 @@ impl Voice {
         self
     }
 
-    /// The same, where so many questions were asked before.
+    /// Goes on where an earlier stream broke off, which told this. If no number is known of it, the first is higher than what can have been told.
     #[must_use]
-    pub(super) fn having_asked(mut self, asked: usize) -> Self {
-        self.asked = asked;
-        self
+    pub(super) fn resumed(self, heard: Heard) -> Self {
+        let Heard { asked, lines, told } = heard;
+        Self { asked, lines, told: told.or(Some(f64::NEG_INFINITY)), ..self }
+    }
+
+    /// How many of the job's log lines were gone through, on the streams that broke off too.
+    pub(super) fn lines(&self) -> usize {
+        self.lines
+    }
+
+    /// Sends a log line, the so many-th of the job.
+    pub(super) async fn log(&mut self, lines: usize, message: &[u8], now: Timestamp) {
+        self.lines = lines;
+        self.say(message, now).await;
     }
 
     /// How many of the job's questions were asked on this stream, before it broke off too.
@@ -86,13 +121,6 @@ impl Voice {
     #[must_use]
     pub(super) fn on_thread(mut self, prefix: String) -> Self {
         self.thread = Some(Thread { prefix, last_ms: 0 });
-        self
-    }
-
-    /// Goes on where an earlier stream broke off: the first number is higher than what was told there, whatever that was.
-    #[must_use]
-    pub(super) fn resumed(mut self) -> Self {
-        self.told = Some(f64::NEG_INFINITY);
         self
     }
 
@@ -117,6 +145,18 @@ impl Voice {
         if self.token.is_some() && self.outlet.is_some() { PROGRESS_EVERY } else { Duration::MAX }
     }
 
+    /// Returns when the server ends, and the answer has to be made now if it is ever to be had: a stream with ids is taken up again at the next.
+    pub(super) fn cut_short<'a>(&self, endpoint: &'a Endpoint) -> impl Future<Output = ()> + use<'a> {
+        let (outlet, is_resumable) = (self.outlet.clone(), self.thread.is_some());
+        async move {
+            match outlet {
+                None => endpoint.waits_ended().await,
+                Some(_) if is_resumable => std::future::pending().await,
+                Some(outlet) => outlet.closing().await,
+            }
+        }
+    }
+
     /// The first event: an id and no data, and how soon to come back (2025-11-25).
     pub(super) async fn prime(&mut self, now: Timestamp) {
         let Some(id) = self.event_id(now) else { return };
@@ -134,7 +174,17 @@ impl Voice {
         self.rise(done, total, head.job.spec.created_at, &message, now).await;
     }
 
-    /// Tells `done` of `total`, or, if that is no news, a little more of the way to the next: it grows with the time since `since`.
+    /// The last step of a job that has ended, if it was not told yet: nothing of it can follow the answer. Who knows not what was told on a
+    /// stream that broke off says nothing.
+    pub(super) async fn last(&mut self, head: &Head, now: Timestamp) {
+        let (done, _) = steps(head.job.progress.as_deref());
+        if done > 0.0 && self.told.is_none_or(|told| told != f64::NEG_INFINITY && done > told) {
+            self.progress(head, now).await;
+        }
+    }
+
+    /// Tells `done` of `total`, or, if that is no news, a little more than was told: the way to the next whole number grows with the time
+    /// since `since`. A job may begin again, or count otherwise than before.
     pub(super) async fn rise(
         &mut self,
         done: f64,
@@ -144,13 +194,7 @@ impl Voice {
         now: Timestamp,
     ) {
         let (Some(token), Some(_)) = (&self.token, &self.outlet) else { return };
-        let value = match self.told {
-            Some(told) if done <= told || told == f64::NEG_INFINITY => done + way(since, now),
-            Some(_) | None => done,
-        };
-        if self.told.is_some_and(|told| value <= told) {
-            return;
-        }
+        let Some(value) = higher(self.told, done, way(since, now)) else { return };
         let mut json =
             b"{\"jsonrpc\":\"2.0\",\"method\":\"notifications/progress\",\"params\":{\"progressToken\":".to_vec();
         json.extend_from_slice(token.as_bytes());
@@ -188,8 +232,14 @@ impl Voice {
     fn event_id(&mut self, now: Timestamp) -> Option<String> {
         let thread = self.thread.as_mut()?;
         thread.last_ms = now.0.max(thread.last_ms + 1);
-        let asked = if self.asked == 0 { String::new() } else { format!("-{}", self.asked) };
-        Some(format!("{}{}{asked}", thread.prefix, thread.last_ms))
+        let told = self.told.filter(|told| told.is_finite());
+        let heard = match (self.asked, self.lines, told) {
+            (0, 0, None) => String::new(),
+            (asked, lines, None) => format!("-{asked}-{lines}"),
+            // Its bits, so that it is read as it was told.
+            (asked, lines, Some(told)) => format!("-{asked}-{lines}-{}", told.to_bits()),
+        };
+        Some(format!("{}{}{heard}", thread.prefix, thread.last_ms))
     }
 }
 
@@ -234,8 +284,67 @@ fn steps(progress: Option<&Progress>) -> (f64, Option<f64>) {
     }
 }
 
+/// The number to tell after `told`; `None` if there is none, because no time has passed.
+fn higher(told: Option<f64>, done: f64, way: f64) -> Option<f64> {
+    let told = match told {
+        None => return Some(done),
+        Some(told) if told == f64::NEG_INFINITY => return Some(done + way),
+        Some(told) if done > told => return Some(done),
+        Some(told) => told,
+    };
+    let rising = done.max(told.floor()) + way;
+    match rising.total_cmp(&told) {
+        Ordering::Greater => Some(rising),
+        Ordering::Equal => None,
+        // What was told was a fraction of the job's own.
+        Ordering::Less => Some(told.floor() + 1.0 + way),
+    }
+}
+
 /// From 0 to below 1, rising with the time.
 fn way(since: Timestamp, now: Timestamp) -> f64 {
     let seconds = now.since(since).0 as f64 / 1_000.0;
     seconds / (seconds + HALF_WAY)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn progress_goes_on_rising_when_a_job_counts_from_lower_than_before() {
+        let mut told = None;
+        let mut said = Vec::new();
+        for (second, done) in
+            [0.0, 90.7, 1.0, 1.0, 1.0, 0.0, 91.0, 93.0, 2.0, 2.0].into_iter().zip(1_u32..).map(|(d, s)| (s, d))
+        {
+            let before = told;
+            told = higher(told, done, way(Timestamp(0), Timestamp(i64::from(second) * 10_000)));
+            assert!(told > before, "{before:?} {told:?}");
+            said.extend(told);
+        }
+        assert!(said.iter().all(|said| *said < 94.0), "it stays near to what was told: {said:?}");
+        assert_eq!(higher(Some(1.5), 1.0, 0.5), None, "no time has passed");
+    }
+
+    #[test]
+    fn the_place_of_an_event_says_what_was_told_up_to_it_also_as_it_was_written_before() {
+        let heard = |asked, lines, told| Some(Heard { asked, lines, told });
+        let bits = 12.25_f64.to_bits();
+        for (place, expected) in [
+            ("17", heard(0, 0, None)),
+            ("17-2", heard(2, 0, None)),
+            ("17-2-3", heard(2, 3, None)),
+            (&*format!("17-0-3-{bits}"), heard(0, 3, Some(12.25))),
+            (&*format!("17-0-3-{bits}-1"), None),
+            (&*format!("17-0-3-{}", f64::NAN.to_bits()), None),
+            ("", None),
+            ("-1", None),
+            ("17-", None),
+            ("17-+2", None),
+            ("17-2-99999999999999999999", None),
+        ] {
+            assert_eq!(Heard::read(place), expected, "{place}");
+        }
+    }
 }

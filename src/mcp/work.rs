@@ -34,6 +34,9 @@ pub const ANSWER_WAIT_MAX: Duration = Duration::from_secs(3_600);
 /// How the idempotency keys begin that a bridge of ours gives to each call, so that it may send it again: nobody else has them.
 pub const OWN_KEY: &str = "longhaul-call-";
 
+/// Why a job is canceled whose call's client canceled the request.
+const GIVEN_UP: &str = "the client canceled the request";
+
 /// What a method makes of a request.
 pub(super) enum Outcome {
     /// Its answer.
@@ -121,23 +124,47 @@ impl Waits {
         }
     }
 
+    /// What is answered when the wait is over, now.
+    ///
+    /// # Errors
+    /// As `run`.
+    async fn at_once(
+        &self,
+        endpoint: &Endpoint,
+        asker: &Asker,
+        voice: &mut Voice,
+        round: Option<&Round>,
+    ) -> Result<Members, Error> {
+        match self {
+            Self::Call(job, _) => call(endpoint, asker, voice, round, (*job, Timestamp(0))).await,
+            Self::Jobs(watch) => watch.over().run(endpoint, asker, voice).await,
+            Self::Result(_) | Self::Cancel(_) => Err(tasks::legacy::still_works()),
+        }
+    }
+
     /// The client canceled the request itself: a call's job goes with it, a wait for jobs ends nothing else.
-    pub(super) async fn give_up(&self, endpoint: &Endpoint, asker: &Asker) {
+    pub(super) async fn give_up(&self, endpoint: &Endpoint, viewer: &Viewer) {
         match self {
             Self::Call(job, _) => {
                 // Others may wait for the job of a key, and who sent the key will ask again.
                 let is_shared = |key: &str| !key.starts_with(OWN_KEY);
-                match endpoint.service.job(&asker.viewer, *job).await {
+                match endpoint.service.job(viewer, *job).await {
                     Ok(head) if head.job.spec.key.as_ref().is_some_and(|key| is_shared(&key.text)) => return,
                     Ok(_) | Err(_) => {}
                 }
                 // It may have ended meanwhile; then there is nothing to give up.
-                let _ =
-                    endpoint.service.cancel(&asker.viewer, *job, Some("the client canceled the request".into())).await;
+                let _ = endpoint.service.cancel(viewer, *job, Some(GIVEN_UP.into())).await;
             }
             // A task is canceled by `tasks/cancel` alone.
             Self::Jobs(_) | Self::Result(_) | Self::Cancel(_) => {}
         }
+    }
+
+    /// Whether the client gave it up so, however long ago.
+    pub(super) async fn is_given_up(&self, endpoint: &Endpoint, viewer: &Viewer) -> bool {
+        let Self::Call(job, _) = self else { return false };
+        let head = endpoint.service.job(viewer, *job).await;
+        head.is_ok_and(|head| head.job.cancel.as_ref().is_some_and(|cancel| &*cancel.reason == GIVEN_UP))
     }
 
     /// The task that every message on the way is about.
@@ -160,7 +187,12 @@ impl Work {
     /// # Errors
     /// As `Waits::run`.
     pub(super) async fn run(mut self, endpoint: &Endpoint, asker: &Asker, voice: &mut Voice) -> Result<Members, Error> {
-        let outcome = self.waits.run(endpoint, asker, voice, self.round.as_ref()).await;
+        let cut_short = voice.cut_short(endpoint);
+        let outcome = tokio::select! {
+            biased;
+            outcome = self.waits.run(endpoint, asker, voice, self.round.as_ref()) => outcome,
+            () = cut_short => self.waits.at_once(endpoint, asker, voice, self.round.as_ref()).await,
+        };
         self.leash.iter_mut().for_each(Leash::release);
         outcome
     }
@@ -210,6 +242,7 @@ async fn call(
             Err(_) => return Ok(unfinished(endpoint, asker, &head)),
         }
     }
+    voice.last(&head, endpoint.clock.now()).await;
     if let Some(level) = asker.level() {
         log::send(endpoint, &head, level, voice).await;
     }

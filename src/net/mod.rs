@@ -16,7 +16,7 @@ mod client;
 mod target;
 
 pub use client::{ANSWER_MAX, Client};
-pub use target::{Target, URL_MAX};
+pub use target::{BAD_SCHEME, Target, URL_MAX};
 
 /// A request is given up after so long, from the look-up of the name to the last byte of the answer.
 pub const ATTEMPT_MAX: Duration = Duration::from_secs(5);

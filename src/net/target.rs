@@ -9,6 +9,9 @@ use hyper::Uri;
 /// Longest URL that is called, in bytes.
 pub const URL_MAX: usize = 1_024;
 
+/// What is wrong with a URL of another scheme.
+pub const BAD_SCHEME: &str = "must begin with https://";
+
 /// A URL that may be called.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Target {
@@ -44,7 +47,7 @@ impl Target {
         let is_secure = match uri.scheme_str() {
             Some("https") => true,
             Some("http") => false,
-            Some(_) | None => return Err("must begin with https://"),
+            Some(_) | None => return Err(BAD_SCHEME),
         };
         let authority = uri.authority().ok_or("names no host")?;
         if authority.as_str().contains('@') {

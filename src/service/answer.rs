@@ -171,8 +171,7 @@ impl Service {
                 message: "the question has no schema that can be used".into(),
             }]);
         };
-        let within = |violation: Violation| Violation { pointer: place.clone() + &violation.pointer, ..violation };
-        Ok(violations(&validator, value).into_iter().map(within).collect())
+        Ok(violations(&validator, value).into_iter().map(|violation| violation.below(&place)).collect())
     }
 
     /// Whether the answer that was given is this one: equal JSON values, however spelled.

@@ -100,6 +100,14 @@ pub struct Violation {
     pub message: String,
 }
 
+impl Violation {
+    /// The same of what stands there in something larger.
+    #[must_use]
+    pub fn below(self, place: &str) -> Self {
+        Self { pointer: place.to_owned() + &self.pointer, ..self }
+    }
+}
+
 /// The configured types, for a caller whose own is none of them.
 #[derive(Debug, Clone, PartialEq, Eq, Default)]
 pub struct Known {

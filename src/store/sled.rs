@@ -194,9 +194,9 @@ fn failure(error: ::sled::Error) -> Error {
             Error::Corrupt { at: "the data file".into(), why: format!("it is too short: {short}") }
         }
         ::sled::Error::Io(ref refused) => Error::refused("sled", refused),
-        ::sled::Error::CollectionNotFound(_) | ::sled::Error::Unsupported(_) | ::sled::Error::ReportableBug(_) => {
-            Error::Unavailable(error.to_string())
-        }
+        // The format is ours to check, and was: what sled does not know there is damage.
+        ::sled::Error::Unsupported(why) => Error::Corrupt { at: "sled's files".into(), why },
+        ::sled::Error::CollectionNotFound(_) | ::sled::Error::ReportableBug(_) => Error::Unavailable(error.to_string()),
     }
 }
 

@@ -223,6 +223,27 @@ fn a_submit_that_waits_prints_the_result_alone_on_stdout() {
 }
 
 #[test]
+fn a_watch_says_why_a_program_failed_as_only_the_owner_may_read_it() {
+    let ended = "the program exited with status 65";
+    let failed = format!("{{\"error\":\"{ended}\",\"class\":\"permanent\",\"code\":\"exit_65\",\"attempts\":1}}");
+    let error = |attempt: u32, said: &str| {
+        format!(",\"error\":{{\"class\":\"permanent\",\"message\":\"{ended}: {said}\",\"attempt\":{attempt}}}")
+    };
+    let story = || stream(&event("00000001-7", "job.failed", &failed));
+    let whole = || json("200 OK", &job("failed", &error(1, "no column")));
+    check(&["watch", ID], vec![Step::Answer(story()), whole()], 1, &format!("{ended}: no column (permanent"), "");
+    let waited = vec![json("201 Created", &job("pending", "")), Step::Answer(story()), whole()];
+    check(&["submit", "t", "--wait"], waited, 1, "", &format!("{ended}: no column (permanent"));
+    // Of another attempt, or not to be had: the event says enough. Scripts get the event as it is.
+    for other in
+        [json("200 OK", &job("failed", &error(2, "other"))), json("404 Not Found", "{\"code\":\"no_such_job\"}")]
+    {
+        check(&["watch", ID], vec![Step::Answer(story()), other], 1, &format!("{ended} (permanent"), "");
+    }
+    check(&["watch", ID, "--json"], vec![Step::Answer(story())], 1, &failed, "");
+}
+
+#[test]
 fn a_log_is_told_line_by_line_page_by_page() {
     let page = |lines: &str, cursor: &str, more: bool| {
         json("200 OK", &format!("{{\"lines\":[{lines}],\"cursor\":\"{cursor}\",\"hasMore\":{more}}}"))

@@ -136,6 +136,27 @@ fn a_client_that_starts_its_server_speaks_every_era_on_one_pipe() {
 }
 
 #[test]
+fn a_server_that_refuses_a_message_is_quoted_in_words_and_no_job_is_hinted_at() {
+    // The whole problem stood in the text as JSON, and that a job might have started, which a refused call cannot have done.
+    let call = |text: &str| json!({"name": "trial", "arguments": {"do": "echo", "text": text}});
+    let refused = |desktop: &mut Desktop, arguments: Value| {
+        let answer = desktop.ask(json!(1), "tools/call", arguments);
+        let text = answer["error"]["message"].as_str().unwrap_or_else(|| panic!("{answer}")).to_owned();
+        assert!(!text.contains('{') && !text.contains("list_jobs"), "{text}");
+        text
+    };
+    let (_, lines) = crate::tokens::token("ann");
+    let server = Server::start(&format!("{TOOLS}\n{lines}"));
+    let mut desktop = Desktop::start(&server.config(), &server.data_dir());
+    let text = refused(&mut desktop, call("abc"));
+    assert!(text.contains("401 unauthenticated") && text.contains("LONGHAUL_TOKEN"), "{text}");
+    let server = Server::start(&format!("[server]\nmax_body = \"1KiB\"\n{TOOLS}"));
+    let mut desktop = Desktop::open(&server.config(), &server.data_dir());
+    let text = refused(&mut desktop, call(&"x".repeat(2_048)));
+    assert!(text.contains("413 too_large"), "{text}");
+}
+
+#[test]
 fn the_last_answers_come_although_the_input_has_ended() {
     let (_dir, config, data) = room(TOOLS);
     let mut desktop = Desktop::open(&config, &data);

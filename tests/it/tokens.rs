@@ -8,7 +8,7 @@ use crate::support::server::binary;
 use crate::support::{Server, TRIAL};
 
 /// A new token of that name, and the lines that let it in.
-fn token(name: &str) -> (String, String) {
+pub fn token(name: &str) -> (String, String) {
     let output = Command::new(binary()).args(["token", "new", "--name", name]).output().expect("it runs");
     let said = String::from_utf8(output.stdout).expect("text");
     let (token, lines) = said.split_once('\n').expect("a token and its lines");

@@ -29,6 +29,9 @@ const DRAIN_MAX: Duration = Duration::from_secs(10);
 const SENT_MAX: Duration = Duration::from_secs(5);
 /// JSON-RPC: what the server of a pipe says of itself.
 const INTERNAL_ERROR: i64 = -32603;
+/// What a request is answered whose id is null: as by the server, without an id, as newer schemas do not allow null.
+const NO_ID: &str =
+    r#"{"jsonrpc":"2.0","error":{"code":-32600,"message":"id must be a string or an integer, not null"}}"#;
 /// Pause before the session's stream is opened again.
 const REOPEN: Duration = Duration::from_secs(1);
 
@@ -106,6 +109,7 @@ impl Bridge {
             while tasks.try_join_next().is_some() {}
             let message = Message::read(line);
             match (&message.id, &message.cancels) {
+                _ if message.has_null_id() => self.say(NO_ID.to_owned()).await,
                 (None, Some(id)) => self.cancel(&id.clone(), message, &mut tasks),
                 (Some(id), _) if message.method != "initialize" => match room.enter(&message) {
                     Some(permit) => self.start(&id.clone(), message, permit, &mut tasks),

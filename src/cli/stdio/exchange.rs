@@ -12,13 +12,17 @@ use tokio::time::{Instant, sleep};
 
 use super::bridge::Bridge;
 use super::message::Message;
+use crate::cli::client::refusal_text;
 use crate::cli::sse::{Frame, Parser};
+use crate::job::cut;
 use crate::mcp::headers_of;
 
 /// How long a server may be away, a restart for example, before the client is told.
 pub const AWAY_MAX: Duration = Duration::from_secs(60);
 /// Pause before somebody is asked again.
 const PAUSE: Duration = Duration::from_millis(250);
+/// Most of a method, or of what went wrong, that is logged, in bytes.
+const LOGGED_MAX: usize = 500;
 const SESSION: &str = "mcp-session-id";
 
 /// What became of reading a stream.
@@ -177,7 +181,8 @@ impl Bridge {
                 }
             }
             Ok(_) | Err(_) if status.is_success() => {}
-            Ok(_) | Err(_) => self.tell_failure(message, &format!("the server answers {status}: {text}")).await,
+            Ok(value) => self.tell_refusal(message, status, &text, &value).await,
+            Err(_) => self.tell_refusal(message, status, &text, &Value::Null).await,
         }
         Ok(Read::Answered)
     }
@@ -246,13 +251,36 @@ impl Bridge {
         }
     }
 
-    async fn tell_failure(&self, message: &Message, why: &str) {
-        tracing::warn!(method = message.method, why, "a message got no answer");
-        let Some(id) = &message.id else { return };
-        let text = match message.method.as_str() {
-            "tools/call" => format!("{why}; the call may have started a job all the same: list_jobs shows it"),
-            _ => why.to_owned(),
+    /// The server answers with a status in place of a message.
+    async fn tell_refusal(&self, message: &Message, status: StatusCode, text: &str, body: &Value) {
+        let said = body["detail"].as_str().or(body["title"].as_str());
+        let foreign = || match said {
+            Some(said) => format!("the server answers {status}: {said}"),
+            None => format!("the server answers {status}"),
         };
+        let why = refusal_text(status.as_u16(), text.as_bytes()).unwrap_or_else(foreign);
+        if status.is_client_error() {
+            // It was refused before anything was started.
+            self.tell(message, &why).await;
+        } else {
+            self.tell_failure(message, &why).await;
+        }
+    }
+
+    async fn tell_failure(&self, message: &Message, why: &str) {
+        match message.method.as_str() {
+            "tools/call" => {
+                let text = format!("{why}; the call may have started a job all the same: list_jobs shows it");
+                self.tell(message, &text).await;
+            }
+            _ => self.tell(message, why).await,
+        }
+    }
+
+    async fn tell(&self, message: &Message, text: &str) {
+        let (method, why) = (cut(&message.method, LOGGED_MAX), cut(text, LOGGED_MAX));
+        tracing::warn!(method, why, "a message got no answer");
+        let Some(id) = &message.id else { return };
         let error = serde_json::json!({ "code": -32603, "message": text });
         self.say(format!(r#"{{"jsonrpc":"2.0","id":{id},"error":{error}}}"#)).await;
     }

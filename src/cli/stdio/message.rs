@@ -2,7 +2,7 @@
 //!
 //! In: text. Out: its parts. What cannot be read goes to the server all the same, which knows what to answer.
 
-use serde::Deserialize;
+use serde::{Deserialize, Deserializer};
 use serde_json::Value;
 use serde_json::value::RawValue;
 
@@ -28,7 +28,7 @@ pub struct Message {
 
 #[derive(Deserialize, Default)]
 struct Outer<'a> {
-    #[serde(borrow)]
+    #[serde(borrow, default, deserialize_with = "present")]
     id: Option<&'a RawValue>,
     method: Option<String>,
     #[serde(borrow)]
@@ -45,6 +45,11 @@ struct Params<'a> {
     task_id: Value,
     #[serde(borrow)]
     request_id: Option<&'a RawValue>,
+}
+
+/// Tells an id of null from none.
+fn present<'de, D: Deserializer<'de>>(from: D) -> Result<Option<&'de RawValue>, D::Error> {
+    <&RawValue>::deserialize(from).map(Some)
 }
 
 impl Message {
@@ -69,6 +74,11 @@ impl Message {
             method,
             text,
         }
+    }
+
+    /// Whether it wants an answer under an id that is none.
+    pub fn has_null_id(&self) -> bool {
+        self.id.as_deref() == Some("null")
     }
 
     /// Whether it answers the request with this id.
@@ -136,6 +146,12 @@ mod tests {
         assert_eq!((plain.id.as_deref(), plain.name_header().as_deref()), (Some("\"a\""), Some("t 1")));
         let note = Message::read(r#"{"method":"notifications/cancelled","params":{"requestId":7}}"#.into());
         assert_eq!((note.id, note.cancels.as_deref()), (None, Some("7")));
+        let null = |text: &str| Message::read(text.into()).has_null_id();
+        assert!(
+            null(r#"{"id":null,"method":"ping"}"#)
+                && !null(r#"{"id":"null","method":"ping"}"#)
+                && !null(r#"{"method":"ping"}"#)
+        );
         let answer = Message::read(r#"{"id":1,"result":{}}"#.into());
         assert_eq!((answer.id, answer.method.as_str()), (None, ""));
         assert_eq!(Message::read("nonsense".into()).method, "");

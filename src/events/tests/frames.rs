@@ -108,6 +108,28 @@ fn progress_has_the_fields_that_were_reported_or_those_of_a_retry() {
 }
 
 #[test]
+fn what_a_program_wrote_to_stderr_is_in_no_event() {
+    let ended = format!("{EXITED}75");
+    let failure = Failure::new(Class::Transient, Some("exit_75"), &quoting(&ended, Some("s3cret")));
+    let (claim, end, max_attempts) = (ClaimNo(1), End::Failed, 5);
+    let retrying = Entry::Retrying {
+        claim,
+        end,
+        failure: failure.clone(),
+        retry: 1,
+        max_attempts,
+        next_at: Timestamp(1_800_000_001_323),
+        log: None,
+    };
+    let failed = Entry::Failed { claim: Some(claim), end: Some(end), failure, attempts: 5, log: None };
+    for entry in [retrying, failed] {
+        let (frame, fields) = written(entry);
+        assert_eq!(fields["error"], ended);
+        assert!(!frame.contains("s3cret"), "{frame}");
+    }
+}
+
+#[test]
 fn a_partial_is_what_was_sent_or_where_it_is() {
     let body = BodyRef::of(Part::Partial, 1, b"[1]");
     assert_eq!(payload(Entry::Partial { body, inline: Some(Json("[1]".into())) }), json!([1]));

@@ -1,9 +1,34 @@
 //! A commit wakes those whom it concerns.
 
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
+
 use super::fixture::World;
 use crate::events::{Filter, Sizes, Start};
 
 const IDLE: usize = 5_000;
+
+#[test]
+fn nobody_is_told_of_entries_that_a_reader_cannot_be_given_yet() {
+    let mut world = World::new(Sizes::default());
+    let (published, is_over) = (world.published.clone(), Arc::new(AtomicBool::new(false)));
+    let told_to_stop = is_over.clone();
+    // What the announcer does at any moment, and then a reader that it woke.
+    let looker = std::thread::spawn(move || {
+        while !told_to_stop.load(Ordering::SeqCst) {
+            let (_, told) = published.ring.since(published.ring.last());
+            assert!(published.ring.last() >= told, "the reader would find nothing, and be passed over");
+        }
+    });
+    for _ in 0..20_000 {
+        world.create("t", "o", &[]);
+        if looker.is_finished() {
+            break;
+        }
+    }
+    is_over.store(true, Ordering::SeqCst);
+    looker.join().expect("every reader is given what was announced");
+}
 
 #[test]
 fn five_thousand_readers_whom_nothing_concerns_are_not_woken() {

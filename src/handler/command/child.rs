@@ -141,7 +141,9 @@ fn not_started(program: &str, settings: &Settings, why: &io::Error) -> Outcome {
         Some(Errno::AGAIN | Errno::NOMEM | Errno::MFILE | Errno::NFILE | Errno::TXTBSY) => {
             refused(&format!("{program} could not be started now: {why}"), Class::Transient)
         }
-        Some(Errno::TOOBIG) => refused("the arguments are too long for the operating system", Class::Permanent),
+        Some(Errno::TOOBIG) => {
+            refused("the arguments are too long for the operating system: use stdin for long texts", Class::Permanent)
+        }
         _ if directory.is_some() => refused("the program's working directory does not exist", Class::Fatal),
         Some(Errno::NOENT) => refused(&format!("there is no program {program}"), Class::Fatal),
         _ => refused(&format!("{program} could not be started: {why}"), Class::Fatal),

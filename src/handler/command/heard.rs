@@ -27,12 +27,12 @@ impl Program {
         let heard = match self.settings.output {
             Form::Text | Form::Json => {
                 let mut sink = self.collected();
-                let ended = Ended { status, why: follow(pieces, &mut sink, context) };
+                let ended = Ended { status, why: follow(pieces, &mut sink, context), said: None };
                 self.collected_outcome(sink, ended)
             }
             Form::Events => {
                 let mut sink = Story::new(context);
-                let ended = Ended { status, why: follow(pieces, &mut sink, context) };
+                let ended = Ended { status, why: follow(pieces, &mut sink, context), said: None };
                 sink.into_end().and_then(|end| self.story_outcome(end, ended))
             }
         };

@@ -15,6 +15,7 @@ mod lines;
 mod program;
 mod protocol;
 mod pump;
+mod said;
 pub mod strays;
 mod text;
 
@@ -136,7 +137,7 @@ impl Program {
     /// Whether stdout counts: only if the program ended by itself, and well.
     fn judge(&self, ended: Ended) -> Result<(), Outcome> {
         match ended.why {
-            None => exit::judge(ended.status, &self.settings),
+            None => exit::judge(ended.status, ended.said.as_deref(), &self.settings),
             Some(why) => Err(why.into_outcome()),
         }
     }
@@ -160,7 +161,7 @@ impl Program {
     /// was told to stop in between; an `error` line decides over the exit code. One that asked, and ended well without
     /// either, comes back once all is answered.
     fn story_outcome(&self, end: protocol::End, ended: Ended) -> Result<Outcome, Outcome> {
-        let well = ended.status.success();
+        let (well, said) = (ended.status.success(), ended.said.as_deref());
         match (end, ended.why) {
             (_, Some(Why::Violation(outcome))) => Err(*outcome),
             (protocol::End::Result(output), None | Some(Why::Stopped(_) | Why::Late | Why::Asked)) if well => {
@@ -168,13 +169,13 @@ impl Program {
             }
             (_, Some(why)) => Err(why.into_outcome()),
             (protocol::End::Error(failing), None) => Err(Outcome::Failed(failing)),
-            (protocol::End::Result(_), None) => Err(exit::after_result(ended.status)),
+            (protocol::End::Result(_), None) => Err(exit::after_result(ended.status, said)),
             (protocol::End::Asked, None) => {
-                exit::judge(ended.status, &self.settings)?;
+                exit::judge(ended.status, said, &self.settings)?;
                 Ok(Outcome::Asked)
             }
             (protocol::End::Silent, None) => {
-                exit::judge(ended.status, &self.settings)?;
+                exit::judge(ended.status, said, &self.settings)?;
                 self.checked(Output::default())
             }
         }

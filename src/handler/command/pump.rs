@@ -12,6 +12,7 @@ use rustix::process::Signal;
 
 use super::child::Child;
 use super::lines::{Lines, Long, TooLong};
+use super::said::Said;
 use super::{Settings, protocol};
 use crate::handler::RunContext;
 use crate::job::{Millis, Outcome, Timestamp};
@@ -108,6 +109,8 @@ pub struct Ended {
     pub status: ExitStatus,
     /// Why it was ended, unless it ended by itself.
     pub why: Option<Why>,
+    /// What it wrote last to stderr, shortened.
+    pub said: Option<String>,
 }
 
 /// Follows the child until it has exited and its output is read, or `OUTPUT_GRACE` later; then ends the rest of its group. On a
@@ -138,6 +141,7 @@ pub fn run(
         stderr,
         wake,
         log: Lines::new(STDERR_LINE_MAX, Long::Cut),
+        said: Said::default(),
         buffer: vec![0; READ_BYTES],
         why: None,
         kill_at: None,
@@ -151,8 +155,8 @@ pub fn run(
         pump.notice_time()?;
     }
     pump.log_rest();
-    let why = pump.why.take();
-    Ok(Ended { status: child.reap()?, why })
+    let (why, said) = (pump.why.take(), std::mem::take(&mut pump.said).into_words());
+    Ok(Ended { status: child.reap()?, why, said })
 }
 
 struct Pump<'a, 'c> {
@@ -167,6 +171,7 @@ struct Pump<'a, 'c> {
     /// Readable when the attempt is to stop, or something was answered.
     wake: PipeReader,
     log: Lines,
+    said: Said,
     buffer: Vec<u8>,
     why: Option<Why>,
     kill_at: Option<Timestamp>,
@@ -390,17 +395,21 @@ impl Pump<'_, '_> {
                 return;
             }
         };
-        let context = self.context;
+        let (context, said) = (self.context, &mut self.said);
         // Long lines are cut here, so none is too long.
         let _: Result<(), TooLong> = self.log.push(&self.buffer[..read], |line| {
-            context.log(&String::from_utf8_lossy(line));
+            let line = String::from_utf8_lossy(line);
+            context.log(&line);
+            said.hear(&line);
             Ok(())
         });
     }
 
     fn log_rest(&mut self) {
         if let Some(line) = self.log.finish() {
-            self.context.log(&String::from_utf8_lossy(&line));
+            let line = String::from_utf8_lossy(&line);
+            self.context.log(&line);
+            self.said.hear(&line);
         }
     }
 }

@@ -17,7 +17,7 @@ use serde_json::json;
 use tokio::sync::mpsc;
 use tokio::task::JoinHandle;
 
-use super::submit::{header_key, read, traceparent};
+use super::submit::{below_payload, header_key, read, traceparent};
 use crate::http::app::App;
 use crate::http::auth::Caller;
 use crate::http::body::{Body, Broken, READ_MAX, next_data, too_large};
@@ -69,7 +69,7 @@ impl Submitter {
     }
 
     async fn try_submit(&self, line: Result<Bytes, Problem>) -> Result<serde_json::Value, Problem> {
-        let submitted = self.service.submit(&self.viewer, read(&line?, &self.headers)?).await?;
+        let submitted = self.service.submit(&self.viewer, read(&line?, &self.headers)?).await.map_err(below_payload)?;
         let id = submitted.head.job.id();
         Ok(json!({ "status": if submitted.is_new { 201 } else { 200 }, "id": id }))
     }

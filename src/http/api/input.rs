@@ -55,10 +55,7 @@ fn read(body: &[u8]) -> Result<Vec<(String, Answer)>, Problem> {
 
 /// The pointers of a refusal start at the body.
 fn below_answers(refused: Refused) -> Problem {
-    let below = |violations: Vec<Violation>| {
-        let below = |v: Violation| Violation { pointer: format!("/answers{}", v.pointer), message: v.message };
-        violations.into_iter().map(below).collect()
-    };
+    let below = |violations: Vec<Violation>| violations.into_iter().map(|v| v.below("/answers")).collect();
     Problem::from(match refused {
         Refused::BadField(violations) => Refused::BadField(below(violations)),
         Refused::Schema(violations) => Refused::Schema(below(violations)),

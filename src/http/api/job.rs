@@ -1,5 +1,6 @@
 //! One job: shown, waited for, canceled, replayed, ticketed.
 
+use std::sync::Arc;
 use std::time::Duration;
 
 use bytes::Bytes;
@@ -17,6 +18,7 @@ use crate::http::problem::{Code, Problem};
 use crate::http::query::{Query, flag, length};
 use crate::job::{Head, JobId, REASON_MAX};
 use crate::service::Detail;
+use crate::shutdown::Phase;
 
 /// Longest `?wait=`; a longer one is answered after this, with the job as it is then.
 pub const WAIT_MAX: Duration = Duration::from_secs(60);
@@ -40,9 +42,16 @@ pub async fn show(
     let tag_of = |job: &Head| format!("\"r{}{mark}\"", job.job.revision);
     let has_seen = |job: &Head| is_known(&head.headers, &tag_of(job));
     let job = match wait {
-        Some(wait) => app.service.wait(&caller.viewer, id, wait.min(WAIT_MAX), has_seen).await?,
+        Some(wait) => tokio::select! {
+            biased;
+            job = app.service.wait(&caller.viewer, id, wait.min(WAIT_MAX), has_seen) => job?,
+            // What has not ended by now goes on with the next server.
+            () = app.shutdown.reached(Phase::Releasing) => app.service.job(&caller.viewer, id).await?,
+        },
         None => app.service.job(&caller.viewer, id).await?,
     };
+    // As the log: for the owner.
+    let job = if caller.is_ticket { Arc::new(job.without_stderr()) } else { job };
     let tag = tag_of(&job);
     let mut response = if is_known(&head.headers, &tag) {
         let mut response = Response::new(Body::empty());

@@ -18,7 +18,7 @@ use crate::http::body::{Body, collect};
 use crate::http::problem::{Code, Problem};
 use crate::http::query::Query;
 use crate::job::Timestamp;
-use crate::service::{Detail, Submit, Submitted};
+use crate::service::{Detail, Refused, Submit, Submitted};
 
 /// The header of an idempotency key.
 const IDEMPOTENCY_KEY: &str = "idempotency-key";
@@ -42,11 +42,22 @@ pub async fn create(
         Some(Media::Json) => {
             let body = collect(body, app.max_body).await?;
             let submit = read(&body, &head.headers)?;
-            answer(app, &app.service.submit(&caller.viewer, submit).await?).await
+            let submitted = app.service.submit(&caller.viewer, submit).await.map_err(below_payload)?;
+            answer(app, &submitted).await
         }
         Some(Media::Lines) => bulk::create(app, caller, head, body),
         None => Err(media_type()),
     }
+}
+
+/// The pointers of a refusal start at the body.
+pub fn below_payload(refused: Refused) -> Problem {
+    Problem::from(match refused {
+        Refused::Schema(violations) => {
+            Refused::Schema(violations.into_iter().map(|violation| violation.below("/payload")).collect())
+        }
+        other => other,
+    })
 }
 
 async fn answer(app: &App, submitted: &Submitted) -> Result<Response<Body>, Problem> {

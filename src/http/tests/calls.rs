@@ -156,6 +156,7 @@ async fn each_line_of_a_bulk_is_answered_in_order_with_its_own_status() {
     let rest: Vec<_> = lines[300..].iter().map(|line| (line["status"].as_u64(), line["code"].as_str())).collect();
     let expected = [(400, Some("bad_json")), (404, Some("no_such_type")), (422, Some("schema")), (201, None)];
     assert_eq!(rest, expected.map(|(status, code)| (Some(status), code)));
+    assert_eq!(lines[302]["errors"][0]["pointer"], "/payload/n");
     let last = lines[303]["id"].as_str().unwrap();
     assert_eq!(world.get(&format!("/api/jobs/{last}")).await.json()["idempotencyKey"], "last");
     let keyed: &[_] = &[("content-type", "application/x-ndjson"), ("idempotency-key", "k")];

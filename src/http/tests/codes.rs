@@ -65,6 +65,24 @@ async fn a_wish_that_makes_no_sense_is_answered_by_its_code() {
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn whatever_is_wrong_with_a_body_is_pointed_at_from_its_root() {
+    // What did not fit the schema was pointed at from the payload, everything else from the body.
+    let world = World::start().await;
+    for (body, pointer) in [
+        (r#"{"type":"echo","payload":{"n":"x"}}"#, "/payload/n"),
+        (r#"{"type":"echo","payload":[]}"#, "/payload"),
+        (r#"{"type":"echo","payload":{},"priority":101}"#, "/priority"),
+    ] {
+        let refused = world.ask("POST", "/api/jobs", &[JSON], body).await.json();
+        assert_eq!(refused["errors"][0]["pointer"], pointer, "{refused}");
+        assert!(
+            refused["detail"].as_str().is_some_and(|detail| detail.starts_with(&format!("{pointer}: "))),
+            "{refused}"
+        );
+    }
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn what_a_job_does_not_allow_is_answered_by_its_code() {
     let world = World::start().await;
     let waiting = world.submit().await;

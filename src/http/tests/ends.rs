@@ -28,6 +28,21 @@ async fn a_request_under_way_is_answered_while_the_server_drains() {
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_wait_that_outlasts_the_grace_is_answered_with_the_job_as_it_is() {
+    // It was cut off without a response.
+    let world = World::start().await;
+    let id = world.submit().await;
+    let mut waiting = world.connect().await;
+    waiting.request("GET", &format!("/api/jobs/{id}?wait=60s"), &[], "").await;
+    assert_eq!(world.get("/healthz").await.status, 200);
+    let _claim = world.claim();
+    world.shutdown.advance(Phase::Draining);
+    world.shutdown.advance(Phase::Releasing);
+    let answer = waiting.answer("GET").await.expect("the answer comes");
+    assert_eq!(answer.json()["status"], "in_progress");
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn the_port_can_be_bound_again_at_once() {
     let world = World::start().await;
     let mut open = world.connect().await;

@@ -55,7 +55,9 @@ async fn a_log_is_its_owners_and_no_tickets() {
     };
     let made = ask("ann", "POST", "/api/jobs", r#"{"type":"echo"}"#).await.json();
     let path = format!("/api/jobs/{}/log", made["id"].as_str().unwrap());
-    world.leave(&world.claim(), Leave::Over(Outcome::failed(crate::job::Class::Permanent, None, "no")), "s3cret\n");
+    let (ended, quoted) = ("the program exited with status 65", "the program exited with status 65: s3cret");
+    let failed = Outcome::failed(crate::job::Class::Permanent, Some("exit_65"), quoted);
+    world.leave(&world.claim(), Leave::Over(failed), "s3cret\n");
     assert_eq!(messages(&ask("ann", "GET", &path, "").await.json()), ["info:s3cret"]);
     assert_eq!(messages(&ask("root", "GET", &path, "").await.json()), ["info:s3cret"]);
     let hidden = ask("bob", "GET", &path, "").await;
@@ -64,6 +66,11 @@ async fn a_log_is_its_owners_and_no_tickets() {
         ask("ann", "POST", &path.replace("/log", "/ticket"), "").await.json()["ticket"].as_str().unwrap().to_owned();
     let with_ticket = world.ask("GET", &format!("{path}?ticket={ticket}"), &[], "").await;
     assert_eq!(with_ticket.status, 401, "{with_ticket:?}");
+    // Nor is the line of it that the job's error quotes.
+    let job = path.replace("/log", "");
+    assert_eq!(ask("ann", "GET", &job, "").await.json()["error"]["message"], quoted);
+    let shown = world.ask("GET", &format!("{job}?ticket={ticket}"), &[], "").await.json();
+    assert_eq!(shown["error"]["message"], ended);
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]

@@ -97,6 +97,11 @@ pub(super) async fn call(context: &Context<'_>) -> Result<Outcome, Stop> {
 }
 
 impl Watch {
+    /// The same, when it has waited as long as it may.
+    pub(in crate::mcp) fn over(&self) -> Self {
+        Self { until: 0, ..self.clone() }
+    }
+
     /// Waits for the jobs; those that are not kept any more are passed over.
     ///
     /// # Errors

@@ -8,11 +8,15 @@ use super::super::era::Meta;
 use super::super::headers::{Headers, value};
 use super::super::modern::{agree_decoded, mismatch};
 use super::super::rpc::{self, Error};
+use crate::job::cut;
 
 /// The extension's name in the maps of extensions.
 pub(super) const EXTENSION: &str = "io.modelcontextprotocol/events";
 /// 2026-07-28: the client has not declared what the method needs.
 const MISSING_CAPABILITY: i64 = -32021;
+
+/// Most of a name that does not exist which is said back, in bytes.
+const NAME_MAX: usize = 128;
 
 /// Which table of error codes is spoken.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
@@ -52,8 +56,10 @@ pub struct Dialect {
 /// A domain error of the extension.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum Fault<'a> {
-    /// There is no such `event` or `subscription`.
-    NotFound(&'static str),
+    /// There is no event of this name.
+    NoEvent(&'a str),
+    /// There is no such subscription.
+    NoSubscription,
     /// The principal may not.
     Forbidden(&'a str),
     /// A limit is reached.
@@ -68,7 +74,7 @@ impl Fault<'_> {
     /// Name, code of the draft, code of the sketch.
     const fn row(self) -> (&'static str, i64, i64) {
         match self {
-            Self::NotFound(_) => ("NotFound", -32023, -32011),
+            Self::NoEvent(_) | Self::NoSubscription => ("NotFound", -32023, -32011),
             Self::Forbidden(_) => ("Forbidden", -32024, -32012),
             Self::Exhausted { .. } => ("ResourceExhausted", -32025, -32013),
             Self::Unsupported { .. } => ("Unsupported", -32026, -32014),
@@ -78,7 +84,8 @@ impl Fault<'_> {
 
     fn data(self) -> Value {
         match self {
-            Self::NotFound(kind) => json!({ "kind": kind }),
+            Self::NoEvent(name) => json!({ "kind": "event", "name": cut(name, NAME_MAX) }),
+            Self::NoSubscription => json!({ "kind": "subscription" }),
             Self::Forbidden(reason) => json!({ "reason": reason }),
             Self::Exhausted { limit, max } => json!({ "limit": limit, "max": max }),
             Self::Unsupported { feature, value } => json!({ "feature": feature, "value": value }),
@@ -152,7 +159,7 @@ mod tests {
         let draft = Dialect::default();
         let sketch = Dialect { codes: Codes::Sketch, ..Dialect::default() };
         for (at, fault) in [
-            Fault::NotFound("event"),
+            Fault::NoEvent("job.nothing"),
             Fault::Forbidden("no"),
             Fault::Exhausted { limit: "l", max: 1 },
             Fault::Unsupported { feature: "deliveryMode", value: "webhook" },

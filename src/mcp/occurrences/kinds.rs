@@ -47,7 +47,7 @@ impl Wanted {
     /// `NotFound` if there is no such type, -32602 if the arguments do not fit its schema.
     pub(super) fn of(dialect: &Dialect, name: &str, arguments: Option<&RawValue>) -> Result<Self, Error> {
         let known = names().find(|known| *known == name);
-        let name = known.ok_or_else(|| dialect.error(Fault::NotFound("event")))?;
+        let name = known.ok_or_else(|| dialect.error(Fault::NoEvent(name)))?;
         let own = (name != ANY).then_some(name);
         let Some(arguments) = arguments else { return Ok(Self { name, event_type: own, job: None }) };
         let refuse = |why: String| Error::answered(INVALID_PARAMS, format!("params.arguments: {why}"));

@@ -116,13 +116,22 @@ pub(super) async fn answer(
         return list(endpoint, message).map(Outcome::Ready);
     }
     dialect.check_name(headers, message.params.name)?;
-    let asked: Asked<'_> = message.params()?;
+    let asked: Asked<'_> = message.params().map_err(|error| explained(error, method))?;
     match method {
         "events/poll" => poll::poll(endpoint, viewer, &asked).await.map(Outcome::Ready),
         "events/subscribe" => webhook::subscribe(endpoint, viewer, &asked).await.map(Outcome::Ready),
         "events/unsubscribe" => webhook::unsubscribe(endpoint, viewer, &asked).await.map(Outcome::Ready),
         _ => push::stream(endpoint, viewer, message.id().unwrap_or_default(), &asked).await.map(Outcome::Stream),
     }
+}
+
+/// The same, and what a method takes that is easily called with something else.
+fn explained(error: Error, method: &str) -> Error {
+    if method != "events/unsubscribe" {
+        return error;
+    }
+    let takes = "events/unsubscribe takes name, arguments and delivery.url as they were subscribed with, and no id";
+    Error { message: format!("{}; {takes}", error.message), ..error }
 }
 
 /// There is only one page, so no cursor was ever given out.

@@ -203,6 +203,7 @@ pub(in crate::mcp) async fn await_result(
     job: JobId,
 ) -> Result<Members, Error> {
     let head = until_ended(endpoint, asker, voice, job).await?;
+    voice.last(&head, endpoint.clock.now()).await;
     if let Some(level) = asker.level() {
         log::send(endpoint, &head, level, voice).await;
     }
@@ -220,6 +221,11 @@ async fn outcome_of(
     Ok(result::of_job(endpoint, revision, head).await?.related())
 }
 
+/// What is answered to who has waited for a task's end as long as may be.
+pub(in crate::mcp) fn still_works() -> Error {
+    Error::answered(INTERNAL_ERROR, "the task still works; ask again")
+}
+
 /// Waits for the job's end, telling how far it is and whenever its status changes.
 ///
 /// # Errors
@@ -231,7 +237,7 @@ async fn until_ended(endpoint: &Endpoint, asker: &Asker, voice: &mut Voice, job:
     let mut told = status(&head);
     while !head.job.status().is_terminal() {
         if !voice.is_heard() && Instant::now() >= silent_until {
-            return Err(Error::answered(INTERNAL_ERROR, "the task still works; ask again"));
+            return Err(still_works());
         }
         if head.job.awaits_input() {
             elicit::ask(endpoint, asker, voice, &head).await?;

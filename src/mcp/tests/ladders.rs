@@ -40,7 +40,7 @@ async fn what_a_session_s_requests_are_answered() {
         (vec![live], request(7, "server/discover", json!({})), (200, -32601)),
         (vec![live], request(7, "logging/setLevel", json!({"level": "info"})), (200, 0)),
         (vec![live], request(7, "tools/list", json!({"cursor": "x"})), (200, -32602)),
-        (vec![live], request(7, "tools/list", json!({"cursor": ""})), (200, -32602)),
+        (vec![live], request(7, "tools/list", json!({"cursor": "1"})), (200, -32602)),
         (vec![live], request(7, "tools/call", json!({})), (200, -32602)),
         (vec![live], request(7, "tools/call", json!({"name": 7})), (200, -32602)),
         (vec![live], request(7, "tools/call", json!({"name": "nobody"})), (200, -32602)),

@@ -2,6 +2,7 @@
 
 mod agent;
 mod apps;
+mod broken;
 mod calls;
 mod held;
 mod helpers;

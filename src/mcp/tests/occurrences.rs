@@ -279,7 +279,8 @@ async fn the_dialect_decides_about_codes_names_and_who_is_served() {
     let nameless = strict.post(&headers, &body).await;
     assert_eq!((nameless.status, &message(&nameless)["error"]["code"]), (400, &json!(-32020)));
     let named = strict.post(&modern_headers("events/poll", Some("job.nothing")), &body).await;
-    assert_eq!(message(&named)["error"], json!({"code": -32011, "message": "NotFound", "data": {"kind": "event"}}));
+    let data = json!({"kind": "event", "name": "job.nothing"});
+    assert_eq!(message(&named)["error"], json!({"code": -32011, "message": "NotFound", "data": data}));
 
     let lax = Rig::new().await;
     for (name, status) in [("job.event", 200), ("=?base64?am9iLmV2ZW50?=", 200), ("job.failed", 400)] {

@@ -68,6 +68,20 @@ async fn a_failed_job_answers_its_error_to_the_model_and_a_protocol_error_to_the
     }
 }
 
+#[tokio::test]
+async fn a_failed_job_that_logged_says_how_to_read_its_log() {
+    let rig = Rig::new().await;
+    let result = rig.quick("2025-11-25", json!({"fail": "no usable lines", "log": "a\nb\n"})).await;
+    let text = result["content"][0]["text"].as_str().expect("a text");
+    let id = result["_meta"]["longhaul/jobId"].as_str().expect("a job");
+    assert!(
+        text.contains("no usable lines\n") && text.contains(&format!("get_job with jobId {id} and part log")),
+        "{text}"
+    );
+    let log = rig.result("get_job", json!({"jobId": id, "part": "log"})).await;
+    assert!(log["structuredContent"]["text"].as_str().is_some_and(|log| log.contains("b")), "{log}");
+}
+
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn a_canceled_job_answers_that_it_was() {
     let rig = std::sync::Arc::new(Rig::new().await);

@@ -127,6 +127,27 @@ async fn case_29_and_33_progress_comes_for_a_token_and_rises_and_ends_before_the
     assert!(events.iter().filter_map(|event| event.data.as_ref()).all(|data| data.get("id").is_some()));
 }
 
+#[tokio::test(start_paused = true)]
+async fn the_last_step_is_told_before_the_answer_although_the_job_ended_with_it() {
+    // A job that ended right after its fourth step told 1/4, 2/4, 3/4, and then its result.
+    let rig = Rig::new().await;
+    let session = rig.open("2025-11-25").await;
+    let meta = json!({"progressToken": "p"});
+    let mut stream = Reader::of(rig.stream(&session, json!(1), json!({"hold": true}), meta).await);
+    // The priming event, and where the job is so far.
+    for _ in 0..2 {
+        stream.next().await.expect("an event");
+    }
+    rig.holds().await;
+    let message = Some("wrapping".into());
+    rig.progress(crate::job::Progress { step: Some(4), total_steps: Some(4), percent: None, message });
+    rig.let_go(&json!({"n": 1}));
+    let rest = stream.rest().await;
+    let told: Vec<_> = rest.iter().filter_map(|event| event.data.as_ref()).collect();
+    let step = json!({"progressToken": "p", "progress": 4, "total": 4, "message": "wrapping"});
+    assert_eq!((told.len(), &told[0]["params"], &told[1]["id"]), (2, &step, &json!(1)), "{told:?}");
+}
+
 #[tokio::test]
 async fn a_canceled_request_ends_without_an_answer_and_its_job_with_it() {
     let rig = Rig::new().await;
@@ -394,6 +415,10 @@ async fn a_wait_for_one_job_tells_in_its_own_words_how_far_it_is() {
     rig.clock.advance(crate::job::Millis::seconds(10));
     let message = Some(format!("ranking {}", "é".repeat(200)).into());
     rig.progress(crate::job::Progress { step: Some(2), total_steps: Some(4), percent: Some(50.0), message });
+    // Timers do not wait here for what other threads do: the wait would be over.
+    while rig.result("get_job", json!({"jobId": id})).await["structuredContent"]["progress"]["step"] != 2 {
+        tokio::task::yield_now().await;
+    }
     said(&mut one, &format!("2/4 50% ranking {}", "é".repeat(56))).await;
     said(&mut wait(json!([id, other])).await, "0 of 2 jobs have ended").await;
 }

@@ -276,7 +276,7 @@ async fn a_list_of_tasks_shows_in_pages_what_its_caller_may_get() {
     ids.sort_unstable();
     started.sort_unstable();
     assert_eq!(ids, started);
-    for bad in [json!("nonsense"), json!(""), json!(7)] {
+    for bad in [json!("nonsense"), json!(7)] {
         assert_eq!(rig.ask(&session, "tasks/list", json!({"cursor": bad})).await["error"]["code"], -32602);
     }
 }

@@ -193,6 +193,18 @@ async fn a_subscriber_proves_that_it_wants_deliveries_and_gets_its_own_signed() 
 }
 
 #[tokio::test]
+async fn a_callback_of_another_scheme_is_told_every_scheme_that_is_taken() {
+    let principals: HashMap<Arc<str>, bool> = [("ann".into(), false)].into();
+    let reach = crate::net::Reach { private: true, ..Default::default() };
+    let webhooks = WebhookOptions { principals, reach };
+    let events = occurrences::Options { webhooks, ..occurrences::Options::default() };
+    let world = World::on(Rig::with(Options { events, ..Options::default() }).await, Box::new(accept));
+    let answer = world.call("ann", "events/subscribe", to("ftp://hooks.example/in", "job.event")).await;
+    let said = answer["error"]["message"].as_str().unwrap_or_default();
+    assert_eq!(said, "params.delivery.url must begin with https:// or http://", "{answer}");
+}
+
+#[tokio::test]
 async fn what_is_wrong_with_a_subscription_is_said_and_sends_nothing() {
     let mut world = World::new(accept).await;
     let code = |answer: Value| answer["error"]["code"].as_i64().unwrap_or_else(|| panic!("{answer}"));
@@ -220,6 +232,14 @@ async fn what_is_wrong_with_a_subscription_is_said_and_sends_nothing() {
     }
     assert_eq!(code(world.call("ann", "events/unsubscribe", to(URL, "job.event")).await), -32023);
     assert!(world.told.try_recv().is_err(), "nothing was sent");
+
+    let words = |answer: Value| answer["error"]["message"].as_str().unwrap_or_else(|| panic!("{answer}")).to_owned();
+    let unnamed = words(world.call("ann", "events/unsubscribe", json!({"id": "sub_1"})).await);
+    assert!(unnamed.contains("takes name, arguments and delivery.url") && unnamed.contains("no id"), "{unnamed}");
+    let nowhere = words(world.call("ann", "events/unsubscribe", json!({"name": "job.event", "id": "sub_1"})).await);
+    assert!(nowhere.contains("params.delivery must be an object such as {\"url\""), "{nowhere}");
+    let other = words(world.call("ann", "events/subscribe", with("url", json!("ftp://hooks.example/in"))).await);
+    assert!(other.ends_with("must begin with https://"), "{other}");
 
     let open = Rig::new().await;
     let listed = message(&open.modern_as(Viewer::local(), "events/list", json!({}), &[]).await);

@@ -5,7 +5,7 @@
 //! whole and not be: pages that miss a change may overlap or be cut off, so that a look-up finds what a walk does not meet.
 
 use std::fs::{self, File};
-use std::io::{self, Write};
+use std::io::{self, Read, Write};
 use std::path::Path;
 
 use super::body::sync_folder;
@@ -13,13 +13,13 @@ use super::segments;
 
 /// The note: that it is there says it all. A store that was written anew has none.
 pub const FILE: &str = "DOUBT";
+/// Most of a note that is read: ours are shorter.
+const NOTE_MAX: u64 = 256;
 
 /// Why what sled makes of this directory cannot be taken for all that was in it; `None` if it can. The note is on disk.
 pub fn about(dir: &Path) -> io::Result<Option<String>> {
-    match fs::read(dir.join(FILE)) {
-        Ok(noted) => return Ok(Some(format!("noted at an earlier opening: {}", String::from_utf8_lossy(&noted)))),
-        Err(error) if error.kind() != io::ErrorKind::NotFound => return Err(error),
-        Err(_) => {}
+    if let Some(noted) = noted(&dir.join(FILE))? {
+        return Ok(Some(format!("noted at an earlier opening: {noted}")));
     }
     let found = segments::suspicion(dir)?;
     if let Some(why) = &found {
@@ -29,4 +29,18 @@ pub fn about(dir: &Path) -> io::Result<Option<String>> {
         sync_folder(dir)?;
     }
     Ok(found)
+}
+
+/// What the note says. Whatever else has its name counts as one, and is not opened.
+fn noted(path: &Path) -> io::Result<Option<String>> {
+    match fs::symlink_metadata(path) {
+        Ok(found) if found.is_file() => {
+            let mut note = Vec::new();
+            File::open(path)?.take(NOTE_MAX).read_to_end(&mut note)?;
+            Ok(Some(String::from_utf8_lossy(&note).escape_debug().to_string()))
+        }
+        Ok(_) => Ok(Some(format!("{FILE} is no file"))),
+        Err(error) if error.kind() == io::ErrorKind::NotFound => Ok(None),
+        Err(error) => Err(error),
+    }
 }

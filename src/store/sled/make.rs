@@ -78,12 +78,12 @@ pub struct Apart {
 impl Apart {
     /// An empty folder for a purpose. Answers its lock as well.
     pub fn begin(dir: &Path, purpose: &str) -> Result<(Self, File), Error> {
-        let what = || format!("cannot make {}", dir.display());
-        let made = absent_above(dir).map_err(refusal(what()))?;
         let new = beside(dir, purpose);
+        let what = || format!("cannot make {}", new.display());
+        let made = absent_above(dir).map_err(refusal(what()))?;
         folder(&new).map_err(refusal(what()))?;
         let lock = open::lock(&new)?;
-        let apart = Self { dir: dir.to_path_buf(), new, made, moved: false };
+        let apart = Self { dir: dir.to_path_buf(), new: new.clone(), made, moved: false };
         open::wipe(&apart.new).map_err(refusal(what()))?;
         Ok((apart, lock))
     }

@@ -152,14 +152,17 @@ pub fn is_absent(dir: &Path) -> Result<bool, Error> {
     }
 }
 
-/// A store whose data file is gone must not start empty, nor one whose large bodies are.
+/// A store whose data file is gone must not start empty, nor one whose large bodies are; nor one under other settings.
 fn require_data(dir: &Path) -> Result<(), Error> {
-    let missing = |at: &str, why: &str| Err(advise(dir, Error::Corrupt { at: at.into(), why: why.into() }));
+    let damaged = |at: &str, why: &str| Err(advise(dir, Error::Corrupt { at: at.into(), why: why.into() }));
     if !fs::metadata(dir.join(segments::DATA)).is_ok_and(|data| data.len() > 0) {
-        return missing("the data file db", "it is missing or empty");
+        return damaged("the data file db", "it is missing or empty");
     }
     if !dir.join(FOLDER).is_dir() {
-        return missing("the folder bodies", "it is missing");
+        return damaged("the folder bodies", "it is missing");
+    }
+    if !segments::has_sound_settings(dir).map_err(refusal("cannot read sled's settings"))? {
+        return damaged("sled's settings, the file conf", "their checksum does not match");
     }
     Ok(())
 }

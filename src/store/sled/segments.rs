@@ -21,6 +21,20 @@ const MESSAGE_HEAD_MAX: usize = 32;
 /// What each number of a segment's head is turned over with.
 const TURNED: i64 = i64::MAX;
 
+/// sled's settings, as it wrote them, with their checksum behind them.
+const SETTINGS: &str = "conf";
+
+/// Whether sled's settings are as it wrote them, or so short that it makes them anew. It goes by damaged ones too.
+pub fn has_sound_settings(dir: &Path) -> io::Result<bool> {
+    let settings = match fs::read(dir.join(SETTINGS)) {
+        Ok(settings) => settings,
+        Err(error) if error.kind() == io::ErrorKind::NotFound => return Ok(true),
+        Err(error) => return Err(error),
+    };
+    let sum = settings.split_last_chunk().map(|(said, sum)| crc32fast::hash(said) == u32::from_le_bytes(*sum));
+    Ok(settings.len() <= 8 || sum == Some(true))
+}
+
 /// Why what sled will make of the file cannot be taken for all that was in it; `None` if it can.
 pub fn suspicion(dir: &Path) -> io::Result<Option<String>> {
     let file = File::open(dir.join(DATA))?;

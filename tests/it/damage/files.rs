@@ -39,6 +39,10 @@ const TABLE: &[Case] = &[
     ("conf is missing", |dir| remove(dir, "conf"), Outcome::Whole, ""),
     ("conf is empty", |dir| empty(dir, "conf"), Outcome::Whole, ""),
     ("conf is garbage", |dir| put(dir, "conf", &[0x5a; 80]), Outcome::Refused, "backup"),
+    ("conf has a flipped bit", |dir| flip(dir, "conf"), Outcome::Refused, "backup"),
+    ("DOUBT was put there", |dir| put(dir, "DOUBT", &[0x1b; 9_000]), Outcome::Whole, "written anew"),
+    ("DOUBT is a folder", |dir| fs::create_dir(dir.join("DOUBT")).expect("made"), Outcome::Whole, "written anew"),
+    ("DOUBT leads nowhere", |dir| symlink("/nowhere/at/all", dir.join("DOUBT")).expect("made"), Outcome::Whole, "anew"),
     ("the snapshot is missing", |dir| remove(dir, &snapshot(dir)), Outcome::Whole, ""),
     ("the snapshot is empty", |dir| empty(dir, &snapshot(dir)), Outcome::Refused, "backup"),
     ("the snapshot is garbage", |dir| put(dir, &snapshot(dir), &[0x5a; 999]), Outcome::Refused, "backup"),
@@ -86,7 +90,8 @@ fn cut(dir: &Path, name: &str) {
 
 fn flip(dir: &Path, name: &str) {
     let mut bytes = fs::read(dir.join(name)).expect("there");
-    bytes[100_000] ^= 4;
+    let at = bytes.len() / 3;
+    bytes[at] ^= 4;
     put(dir, name, &bytes);
 }
 

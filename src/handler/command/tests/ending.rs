@@ -30,10 +30,34 @@ fn exit_codes_mean_what_the_table_says() {
     for (code, class) in rows {
         for form in [Form::Text, Form::Json, Form::Events] {
             let ran = run(script(&format!("echo 1; echo secret >&2; exit {code}"), form), "{}");
-            let message = format!("the program exited with status {code}");
+            let message = format!("the program exited with status {code}: secret");
             assert_eq!(ran.failure(), (class, format!("exit_{code}").as_str(), message.as_str()));
             assert!(ran.log.contains("secret"));
         }
+    }
+}
+
+#[test]
+fn a_program_that_ends_badly_is_quoted_and_one_that_says_itself_what_is_wrong_is_not() {
+    // A person and a model saw "the program exited with status 65", and why stood in the log alone.
+    let last = "echo 'warning: x' >&2; printf \"error: no column 'c'\\n\\n  \" >&2";
+    let rows = [
+        (format!("{last}; exit 65"), Form::Text, "the program exited with status 65: error: no column 'c'"),
+        (format!("{last}; kill -KILL $$"), Form::Json, "the program was ended by SIGKILL: error: no column 'c'"),
+        (
+            format!(r#"echo '{{"type":"result","data":1}}'; {last}; exit 3"#),
+            Form::Events,
+            "the program reported a result and then exited with status 3: error: no column 'c'",
+        ),
+        (
+            format!(r#"echo '{{"type":"error","class":"permanent","message":"no"}}'; {last}; exit 65"#),
+            Form::Events,
+            "no",
+        ),
+        ("exit 65".into(), Form::Text, "the program exited with status 65"),
+    ];
+    for (text, form, message) in rows {
+        assert_eq!(run(script(&text, form), "{}").failure().2, message, "{text}");
     }
 }
 

@@ -215,7 +215,7 @@ async fn one(hooks: Arc<Webhooks>, (live, waits): Opened, stop: watch::Receiver<
     let viewer = Viewer { principal, sees_all: saw_all && *sees_all };
     match Delivery::open(&hooks, &live, &viewer).await {
         Some(delivery) => delivery.run(stop).await,
-        None => terminate(&hooks, &live, Fault::NotFound("event")).await,
+        None => terminate(&hooks, &live, Fault::NoEvent(&live.with(|record| record.key.name.clone()))).await,
     }
 }
 

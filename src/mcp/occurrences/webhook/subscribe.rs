@@ -26,7 +26,7 @@ use super::{WEBHOOKS_ALL_MAX, WEBHOOKS_MAX, Webhooks, envelope, outcome};
 use crate::events::Scope;
 use crate::job::json::wrong;
 use crate::job::{Millis, Timestamp};
-use crate::net::{ATTEMPT_MAX, Post, Target};
+use crate::net::{ATTEMPT_MAX, BAD_SCHEME, Post, Target};
 use crate::service::{Refused, Viewer};
 
 /// Shortest life of a subscription; a shorter one becomes this.
@@ -54,17 +54,27 @@ fn refuse(text: impl Into<String>) -> Error {
     Error::answered(INVALID_PARAMS, text)
 }
 
-/// Reads `params.delivery`.
-fn to<'a>(asked: &Asked<'a>) -> Result<To<'a>, Error> {
+/// Reads `params.delivery`, an object such as this.
+fn to<'a>(asked: &Asked<'a>, example: &str) -> Result<To<'a>, Error> {
     let delivery = asked.delivery.filter(|raw| rpc::is_object(raw));
-    let raw = delivery.ok_or_else(|| refuse("params.delivery must be an object"))?;
+    let raw = delivery.ok_or_else(|| refuse(format!("params.delivery must be an object such as {example}")))?;
     serde_json::from_str(raw.get()).map_err(|why| refuse(wrong("params.delivery", raw.get(), &why)))
 }
 
 /// What the subscription is told apart by, and where it leads.
-fn key(viewer: &Viewer, wanted: &Wanted, asked: &Asked<'_>, to: &To<'_>) -> Result<(Key, Target), Error> {
+fn key(
+    hooks: &Webhooks,
+    viewer: &Viewer,
+    wanted: &Wanted,
+    asked: &Asked<'_>,
+    to: &To<'_>,
+) -> Result<(Key, Target), Error> {
     let url = to.url.as_deref().ok_or_else(|| refuse("params.delivery.url is missing"))?;
-    let target = Target::of(url).map_err(|why| refuse(format!("params.delivery.url {why}")))?;
+    let why = |why| match why {
+        BAD_SCHEME if hooks.options.reach.private => "must begin with https:// or http://",
+        other => other,
+    };
+    let target = Target::of(url).map_err(|said| refuse(format!("params.delivery.url {}", why(said))))?;
     let key = Key {
         principal: viewer.principal.clone(),
         url: url.into(),
@@ -95,13 +105,13 @@ pub(in super::super) async fn subscribe(
         return Err(fault(Fault::Forbidden("callbacks need an authenticated principal")));
     }
     let wanted = Wanted::of(&hooks.dialect, &asked.name, asked.arguments)?;
-    let to = to(asked)?;
+    let to = to(asked, r#"{"mode": "webhook", "url": "https://…", "secret": "whsec_…"}"#)?;
     if let Some(mode) = to.mode.as_deref().filter(|mode| *mode != "webhook") {
         return Err(fault(Fault::Unsupported { feature: "deliveryMode", value: mode }));
     }
-    let (key, target) = key(viewer, &wanted, asked, &to)?;
+    let (key, target) = key(hooks, viewer, &wanted, asked, &to)?;
     if !target.is_secure && !hooks.options.reach.private {
-        return Err(refuse("params.delivery.url must begin with https://"));
+        return Err(refuse(format!("params.delivery.url {BAD_SCHEME}")));
     }
     let secret = to.secret.as_deref().and_then(Secret::of);
     let secret = secret.ok_or_else(|| refuse("params.delivery.secret must be whsec_ and Base64 of 24 to 64 bytes"))?;
@@ -266,8 +276,9 @@ pub(in super::super) async fn unsubscribe(
         return Err(hooks.dialect.error(Fault::Forbidden("callbacks need an authenticated principal")));
     }
     let wanted = Wanted::of(&hooks.dialect, &asked.name, asked.arguments)?;
-    let (key, _) = key(viewer, &wanted, asked, &to(asked)?)?;
-    let live = hooks.find(&key.id()).ok_or_else(|| hooks.dialect.error(Fault::NotFound("subscription")))?;
+    let to = to(asked, r#"{"url": "https://…"}, with the url that was subscribed with"#)?;
+    let (key, _) = key(hooks, viewer, &wanted, asked, &to)?;
+    let live = hooks.find(&key.id()).ok_or_else(|| hooks.dialect.error(Fault::NoSubscription))?;
     hooks.forget(&live);
     let ended = live.end(&hooks.service).await;
     ended.map(|()| Members::default()).map_err(|refused| refusal::internal(&refused))
