@@ -343,7 +343,14 @@ async fn an_endpoint_that_fails_for_an_hour_is_left_alone_until_its_client_comes
     let status = world.subscribe("ann", wish).await["deliveryStatus"].take();
     assert_eq!((&status["active"], &status["lastError"]), (&json!(true), &json!("timeout")));
     assert!(status["failedSince"].is_string());
-    assert!(world.delivered().await.1.get("eventId").is_some());
+    // That some were given up may have been told before.
+    let body = loop {
+        match world.delivered().await.1 {
+            gap if gap["type"] == "gap" => {}
+            body => break body,
+        }
+    };
+    assert!(body.get("eventId").is_some(), "{body}");
 }
 
 #[tokio::test]
