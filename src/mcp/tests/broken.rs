@@ -43,6 +43,24 @@ async fn a_cancel_finds_the_call_whose_stream_is_broken_and_a_canceled_call_is_n
 }
 
 #[tokio::test]
+async fn a_canceled_wait_for_jobs_has_no_answer_to_resume() {
+    // No job says that it was canceled.
+    let rig = Rig::new().await;
+    let session = rig.open("2025-11-25").await;
+    let id = rig.start(json!({"hold": true})).await;
+    rig.holds().await;
+    let params = json!({"name": "wait_for_jobs", "arguments": {"jobIds": [id], "timeoutMs": 600_000}});
+    let headers = [BOTH, ("mcp-session-id", session.as_str())];
+    let mut stream = Reader::of(rig.post(&headers, &request(1, "tools/call", params)).await);
+    let primed = stream.next().await.expect("the priming event").id.expect("an id");
+    let (rest, ()) = tokio::join!(stream.rest(), cancel(&rig, &session));
+    assert!(answers(&rest).is_empty(), "{rest:?}");
+    assert_eq!(rig.resume(&session, &primed).await.status, 400);
+    rig.let_go(&json!({}));
+    assert_eq!(rig.ended(&id).await, "completed");
+}
+
+#[tokio::test]
 async fn of_two_calls_with_one_id_each_has_its_own_stream() {
     // A resume of the first ended the stream of the second.
     let rig = Rig::new().await;
